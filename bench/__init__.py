@@ -1,0 +1,1 @@
+"""Benchmarks, judged by ratios: `python -m bench NAME` runs `bench/bench_NAME.py`."""
