@@ -1,0 +1,1 @@
+"""Epicast: reliable broadcast and publish-subscribe that can prove what it delivered."""

@@ -1,0 +1,387 @@
+"""A run of events of one stream, stored column by column over one buffer.
+
+A batch covers the sequence numbers first..last, at least one. A number that is covered but has no
+row is a tombstone. Slicing, forwarding and decoding copy no event: columns are numpy views of the
+buffer the batch came in, and a slice is encoded as a short header plus views of its part of each
+column.
+
+Layout (little endian): header, publisher runs, owner times, sequence numbers (only if rows are
+missing), offsets, kinds (only if one is not DATA), data. `offsets` interleaves where each key and
+each payload starts, 2 * rows + 1 numbers counted from where the *original* batch's data started,
+so that a slice needs no renumbering; the header says what to subtract. The times column has a
+single entry if all events share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
+from struct import Struct as Layout
+from struct import error as LayoutError
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.core.errors import BatchError
+from epicast.core.event import Event, EventKind
+
+Buffer = bytes | bytearray | memoryview
+
+_HEADER = Layout("<BBHIQIIQQII")
+HEADER_BYTES = _HEADER.size
+_RUN_BYTES = 24
+_VERSION = 1
+_SPARSE, _KINDS, _ONE_TIME = 1, 2, 4
+_KNOWN_FLAGS = _SPARSE | _KINDS | _ONE_TIME
+MAX_ROWS = 1 << 24
+MAX_DATA_BYTES = (1 << 32) - 1
+
+
+class Run(NamedTuple):
+    """`count` consecutive sequence numbers published by one publisher, numbered from `first`."""
+
+    publisher: int
+    first: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a run
+
+
+class EventBatch:
+    """Immutable. Make one with `build`, `decode` or `slice`."""
+
+    __slots__ = ("_data", "_encoded", "_kinds", "_offsets", "_runs", "_seqs", "_times",
+                 "epoch", "first", "last", "rows", "stream")  # fmt: skip
+
+    stream: int
+    epoch: int
+    first: int
+    last: int
+    rows: int
+    _runs: tuple[Run, ...] | NDArray[np.uint64]
+    _times: NDArray[np.int64]
+    _seqs: NDArray[np.uint64] | None
+    _offsets: NDArray[np.uint32]
+    _kinds: NDArray[np.uint8] | None
+    _data: memoryview
+    _encoded: Buffer | None
+
+    @classmethod
+    def build(
+        cls,
+        stream: int,
+        first: int,
+        payloads: Sequence[bytes],
+        *,
+        keys: Sequence[bytes] | None = None,
+        time: int | Sequence[int] = 0,
+        kinds: Sequence[int] | None = None,
+        seqs: Sequence[int] | None = None,
+        last: int | None = None,
+        epoch: int = 0,
+        runs: Iterable[Run] = (),
+    ) -> EventBatch:
+        """Assemble a batch from per-event lists. With `seqs`, numbers left out are tombstones."""
+        try:
+            pieces = cls._assemble(
+                stream, first, payloads, keys, time, kinds, seqs, last, epoch, tuple(runs)
+            )
+        except (LayoutError, OverflowError) as error:
+            raise BatchError(f"a number does not fit its column: {error}") from error
+        return cls.decode(b"".join(pieces))
+
+    @staticmethod
+    def _assemble(
+        stream: int,
+        first: int,
+        payloads: Sequence[bytes],
+        keys: Sequence[bytes] | None,
+        time: int | Sequence[int],
+        kinds: Sequence[int] | None,
+        seqs: Sequence[int] | None,
+        last: int | None,
+        epoch: int,
+        runs: tuple[Run, ...],
+    ) -> list[Buffer]:
+        rows = len(payloads)
+        if rows > MAX_ROWS:
+            raise BatchError(f"{rows} events in one batch; split it, the limit is {MAX_ROWS}")
+        lengths = np.zeros(2 * rows, dtype=np.int64)
+        lengths[1::2] = np.fromiter(map(len, payloads), dtype=np.int64, count=rows)
+        if keys is None:
+            data = b"".join(payloads)
+        else:
+            if len(keys) != rows:
+                raise BatchError(f"{len(keys)} keys for {rows} payloads")
+            lengths[0::2] = np.fromiter(map(len, keys), dtype=np.int64, count=rows)
+            data = b"".join(chain.from_iterable(zip(keys, payloads, strict=True)))
+        if len(data) > MAX_DATA_BYTES:
+            raise BatchError(f"{len(data)} bytes in one batch; split it")
+        offsets = np.zeros(2 * rows + 1, dtype=np.uint32)
+        offsets[1:] = np.cumsum(lengths)
+        times = np.asarray(time, dtype="<i8")
+        if not times.ndim:
+            times = times.reshape(1)
+        elif len(times) != rows:
+            raise BatchError(f"{len(times)} times for {rows} payloads")
+        if kinds is not None and len(kinds) != rows:
+            raise BatchError(f"{len(kinds)} kinds for {rows} payloads")
+        sparse = None if seqs is None else np.asarray(seqs, dtype="<u8")
+        if sparse is not None and len(sparse) != rows:
+            raise BatchError(f"{len(sparse)} sequence numbers for {rows} payloads")
+        if last is None:
+            if not rows:
+                raise BatchError("a batch without events: say which numbers it buries with `last`")
+            last = first + rows - 1 if sparse is None else int(sparse[-1])
+        elif sparse is None and last - first + 1 != rows:
+            raise BatchError(f"{rows} events for {first}..{last}; name those there are with `seqs`")
+        return _pieces(
+            stream, epoch, first, last, rows, runs, times, sparse, offsets,
+            None if kinds is None else np.asarray(kinds, dtype=np.uint8), data,
+        )  # fmt: skip
+
+    @classmethod
+    def decode(cls, buffer: Buffer) -> EventBatch:
+        """View `buffer` as a batch; raises `BatchError` on anything that is not one."""
+        view = memoryview(buffer)
+        size = len(view)
+        if size < HEADER_BYTES:
+            raise BatchError(f"{size} bytes are too few for a batch header")
+        (version, flags, reserved, rows, stream, epoch, run_count, first, last, base,
+         data_bytes) = _HEADER.unpack_from(view)  # fmt: skip
+        if version != _VERSION:
+            raise BatchError(f"batch layout version {version}; this one reads {_VERSION}")
+        if flags & ~_KNOWN_FLAGS or reserved:
+            raise BatchError(f"batch flags {flags:#x}, {reserved:#x}; this one knows none of them")
+        if not 1 <= first <= last or rows > last - first + 1:
+            raise BatchError(f"a batch of {rows} rows cannot cover {first}..{last}")
+        if not flags & _SPARSE and rows != last - first + 1:
+            raise BatchError(f"{rows} rows without numbers cannot cover {first}..{last}")
+        time_rows = 1 if flags & _ONE_TIME else rows
+        times_at = HEADER_BYTES + _RUN_BYTES * run_count
+        seqs_at = times_at + 8 * time_rows
+        offsets_at = seqs_at + (8 * rows if flags & _SPARSE else 0)
+        kinds_at = offsets_at + 4 * (2 * rows + 1)
+        data_at = kinds_at + (rows if flags & _KINDS else 0)
+        if data_at + data_bytes != size:
+            raise BatchError(f"columns need {data_at + data_bytes} bytes, the batch has {size}")
+        batch = cls.__new__(cls)
+        batch.stream, batch.epoch, batch.first, batch.last = stream, epoch, first, last
+        batch.rows = rows
+        batch._runs = _decode_runs(view, run_count, last - first + 1) if run_count else ()
+        batch._times = np.frombuffer(view, "<i8", time_rows, times_at)
+        batch._seqs = None
+        if flags & _SPARSE:
+            batch._seqs = np.frombuffer(view, "<u8", rows, seqs_at)
+            _check_sequence_numbers(batch._seqs, first, last)
+        offsets = batch._offsets = np.frombuffer(view, "<u4", 2 * rows + 1, offsets_at)
+        if (
+            offsets.item(0) != base
+            or offsets.item(-1) - base != data_bytes
+            or np.count_nonzero(offsets[1:] < offsets[:-1])
+        ):
+            raise BatchError("key and payload offsets do not ascend through the data")
+        batch._kinds = np.frombuffer(view, "u1", rows, kinds_at) if flags & _KINDS else None
+        batch._data = view[data_at:]
+        batch._encoded = view
+        return batch
+
+    def slice(self, first: int, last: int) -> EventBatch:
+        """The part covering first..last, which must lie inside this batch."""
+        if not self.first <= first <= last <= self.last:
+            raise BatchError(f"{first}..{last} is not inside {self.first}..{self.last}")
+        if first == self.first and last == self.last:
+            return self
+        if self._seqs is None:
+            low, high = first - self.first, last - self.first + 1
+        else:
+            # Bounds of the column's own type: plain integers would be compared as floats.
+            low = int(np.searchsorted(self._seqs, np.uint64(first)))
+            high = int(np.searchsorted(self._seqs, np.uint64(last), side="right"))
+        base = self._offsets.item(0)
+        part = EventBatch.__new__(EventBatch)
+        part.stream, part.epoch, part.first, part.last = self.stream, self.epoch, first, last
+        part.rows = high - low
+        part._runs = _slice_runs(self.runs, first - self.first, last - self.first + 1)
+        part._times = self._times if len(self._times) == 1 else self._times[low:high]
+        part._seqs = None if self._seqs is None else self._seqs[low:high]
+        part._offsets = self._offsets[2 * low : 2 * high + 1]
+        part._kinds = None if self._kinds is None else self._kinds[low:high]
+        part._data = self._data[part._offsets.item(0) - base : part._offsets.item(-1) - base]
+        part._encoded = None
+        return part
+
+    def encode(self) -> list[Buffer]:
+        """The encoded batch as buffers to be written one after the other; nothing is copied."""
+        if self._encoded is not None:
+            return [self._encoded]
+        return _pieces(
+            self.stream, self.epoch, self.first, self.last, self.rows, self.runs, self._times,
+            self._seqs, self._offsets, self._kinds, self._data,
+        )  # fmt: skip
+
+    def wire_size(self) -> int:
+        if self._encoded is not None:
+            return len(self._encoded)
+        size = HEADER_BYTES + _RUN_BYTES * len(self.runs) + len(self._data)
+        for column in (self._times, self._seqs, self._offsets, self._kinds):
+            if column is not None:
+                size += column.nbytes
+        return size
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of keys and payloads."""
+        return len(self._data)
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Bytes of the buffer this batch keeps alive; a small slice can pin a large one."""
+        owner = self._data.obj
+        return len(owner) if isinstance(owner, (bytes, bytearray)) else self._data.nbytes
+
+    @property
+    def tombstones(self) -> int:
+        """How many covered numbers have no row."""
+        return self.last - self.first + 1 - self.rows
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Who published what; empty, or adding up to all numbers covered."""
+        if not isinstance(self._runs, tuple):  # relays never ask: tuples are made for who does
+            self._runs = tuple(map(Run._make, self._runs.tolist()))
+        return self._runs
+
+    @property
+    def seqs(self) -> NDArray[np.uint64]:
+        if self._seqs is not None:
+            return self._seqs
+        return np.arange(self.first, self.last + 1, dtype=np.uint64)
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        if len(self._times) == self.rows:
+            return self._times
+        return np.broadcast_to(self._times, (self.rows,))
+
+    @property
+    def kinds(self) -> NDArray[np.uint8]:
+        if self._kinds is not None:
+            return self._kinds
+        return np.broadcast_to(np.uint8(EventKind.DATA), (self.rows,))
+
+    @property
+    def offsets(self) -> NDArray[np.uint32]:
+        """Where keys (even entries) and payloads (odd entries) start, relative to `data`."""
+        base = self._offsets[0]
+        return self._offsets - base if base else self._offsets
+
+    @property
+    def data(self) -> memoryview:
+        return self._data
+
+    def keys(self) -> list[bytes]:
+        bounds = self.offsets.tolist()
+        starts, ends = bounds[:-1:2], bounds[1::2]
+        return [b""] * self.rows if starts == ends else _cut(bytes(self._data), starts, ends)
+
+    def payloads(self) -> list[bytes]:
+        bounds = self.offsets.tolist()
+        return _cut(bytes(self._data), bounds[1::2], bounds[2::2])
+
+    def events(self) -> list[Event]:
+        """One `Event` per row. For the subscriber's edge: between edges, stay with columns."""
+        bounds = self.offsets.tolist()
+        data = bytes(self._data)
+        starts, middles = bounds[:-1:2], bounds[1::2]
+        kinds: Iterable[int] = repeat(0) if self._kinds is None else self._kinds.tolist()
+        return list(
+            map(
+                Event,
+                repeat(self.stream),
+                self.seqs.tolist(),
+                repeat(b"") if starts == middles else _cut(data, starts, middles),
+                _cut(data, middles, bounds[2::2]),
+                self.times.tolist(),
+                kinds,
+            )
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EventBatch):
+            return NotImplemented
+        return (self.stream, self.epoch, self.first, self.last, self.runs) == (
+            other.stream, other.epoch, other.first, other.last, other.runs
+        ) and self.events() == other.events()  # fmt: skip
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<EventBatch {self.stream}:{self.first}..{self.last} rows={self.rows}>"
+
+
+def _pieces(
+    stream: int,
+    epoch: int,
+    first: int,
+    last: int,
+    rows: int,
+    runs: tuple[Run, ...],
+    times: NDArray[np.int64],
+    seqs: NDArray[np.uint64] | None,
+    offsets: NDArray[np.uint32],
+    kinds: NDArray[np.uint8] | None,
+    data: Buffer,
+) -> list[Buffer]:
+    flags = _ONE_TIME if len(times) == 1 else 0
+    flags |= _SPARSE if seqs is not None else 0
+    flags |= _KINDS if kinds is not None else 0
+    base = offsets.item(0)
+    header = _HEADER.pack(
+        _VERSION, flags, 0, rows, stream, epoch, len(runs), first, last, base, len(data)
+    )
+    pieces: list[Buffer] = [header]
+    if runs:
+        pieces.append(np.array(runs, dtype="<u8").tobytes())
+    pieces.append(_raw(times))
+    if seqs is not None:
+        pieces.append(_raw(seqs))
+    pieces.append(_raw(offsets))
+    if kinds is not None:
+        pieces.append(_raw(kinds))
+    pieces.append(data)
+    return pieces
+
+
+def _raw(column: NDArray[Any]) -> Buffer:
+    return column.data.cast("B") if len(column) else b""
+
+
+def _cut(data: bytes, starts: list[int], ends: list[int]) -> list[bytes]:
+    return [data[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _decode_runs(view: memoryview, count: int, covered: int) -> NDArray[np.uint64]:
+    runs = np.frombuffer(view, "<u8", 3 * count, HEADER_BYTES).reshape(count, 3)
+    counts = runs[:, 2].tolist()
+    if sum(counts) != covered or not all(counts):
+        raise BatchError(f"publisher runs do not add up to the {covered} numbers covered")
+    return runs
+
+
+def _slice_runs(runs: tuple[Run, ...], low: int, high: int) -> tuple[Run, ...]:
+    """The runs of positions low..high-1 of the numbers the runs cover."""
+    kept = []
+    start = 0
+    for publisher, first, count in runs:
+        begin, end = max(low, start), min(high, start + count)
+        if begin < end:
+            kept.append(Run(publisher, first + begin - start, end - begin))
+        start += count
+    return tuple(kept)
+
+
+def _check_sequence_numbers(seqs: NDArray[np.uint64], first: int, last: int) -> None:
+    if len(seqs) and (
+        seqs.item(0) < first or seqs.item(-1) > last or np.count_nonzero(seqs[1:] <= seqs[:-1])
+    ):
+        raise BatchError(f"sequence numbers do not ascend inside {first}..{last}")
