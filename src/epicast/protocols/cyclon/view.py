@@ -1,0 +1,56 @@
+"""The neighbours of a Cyclon node, each with its age."""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from epicast.core import NodeId, Peer
+from epicast.core.sampling import sample, sample_except
+from epicast.protocols.cyclon.messages import Entry
+
+
+class AgedView:
+    """Peers by id. Ages are kept as periods of birth, so that all of them grow in one step."""
+
+    __slots__ = ("_entries", "_period")
+
+    def __init__(self) -> None:
+        self._entries: dict[NodeId, tuple[Peer, int]] = {}
+        self._period = 0
+
+    def grow_older(self) -> None:
+        self._period += 1
+
+    def add(self, entry: Entry) -> None:
+        self._entries[entry.peer.id] = (entry.peer, self._period - max(0, entry.age))
+
+    def pop(self, peer: NodeId) -> Entry:
+        found, born = self._entries.pop(peer)
+        return Entry(found, self._period - born)
+
+    def oldest(self) -> Peer:
+        """Of several, the one that is here for longest."""
+        return min(self._entries.values(), key=_birth)[0]
+
+    def sample(self, rng: Random, k: int) -> list[Entry]:
+        period = self._period
+        chosen = sample(rng, list(self._entries.values()), k)
+        return [Entry(peer, period - born) for peer, born in chosen]
+
+    def sample_ids(self, rng: Random, k: int, excluded: Sequence[NodeId] = ()) -> list[NodeId]:
+        return sample_except(rng, list(self._entries), k, excluded)
+
+    def total_age(self) -> int:
+        return sum(self._period - born for _, born in self._entries.values())
+
+    def __contains__(self, peer: NodeId) -> bool:
+        return peer in self._entries
+
+    def __iter__(self) -> Iterator[NodeId]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def _birth(entry: tuple[Peer, int]) -> int:
+    return entry[1]

@@ -1,0 +1,89 @@
+"""Which events a node has had, per source, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epicast.core.intervals import Interval, IntervalSet
+
+_NOTHING: tuple[Interval, ...] = ()
+
+
+class SeenEvents:
+    """Duplicate suppression for protocols that may meet an event many times.
+
+    Per source, nearly always, everything up to some number was had: one integer. What was had
+    beyond a hole is kept aside as intervals until the hole is filled.
+
+    Two bounds hold. A source beyond `max_sources` displaces the one that was quiet for longest:
+    were that source to speak again, its old events would count as new. A hole beyond `max_gaps` of
+    a source closes its oldest hole: those events count as had, although they never came. Both are
+    listed in `given_up` for the protocol to report, and never happen where the bounds fit the
+    load.
+    """
+
+    __slots__ = ("_beyond", "_ends", "_max_gaps", "_max_sources", "given_up")
+
+    def __init__(self, max_sources: int, max_gaps: int) -> None:
+        self._max_sources = max_sources
+        self._max_gaps = max_gaps
+        self._ends: dict[int, int] = {}
+        """Per source, the number up to which everything was had; in order of last use."""
+        self._beyond: dict[int, IntervalSet] = {}
+        """What was had beyond a hole, for sources that have one."""
+        self.given_up: list[tuple[str, int, int, int]] = []
+        """(reason, source, first, last), to be taken away by the caller."""
+
+    def new_ranges(self, source: int, first: int, last: int) -> Sequence[Interval]:
+        """Mark first..last as had; the parts that are new, in order."""
+        ends = self._ends
+        end = ends.get(source, 0)
+        if last <= end:
+            return _NOTHING
+        if source in self._beyond or first > end + 1:
+            return self._new_ranges_with_holes(source, end, first, last)
+        if end:
+            del ends[source]  # to the end of the order of last use
+        ends[source] = last
+        if len(ends) > self._max_sources:
+            self._displace_quietest()
+        return ((first if first > end else end + 1, last),)
+
+    def had(self, source: int) -> IntervalSet:
+        """What was had of one source."""
+        had = IntervalSet(self._beyond.get(source, ()))
+        if self._ends.get(source):
+            had.add(1, self._ends[source])
+        return had
+
+    @property
+    def sources(self) -> int:
+        return len(self._ends)
+
+    def _new_ranges_with_holes(
+        self, source: int, end: int, first: int, last: int
+    ) -> Sequence[Interval]:
+        beyond = self._beyond.setdefault(source, IntervalSet())
+        new = beyond.add_new(max(first, end + 1), last)
+        if not new:
+            return new
+        if len(beyond) > self._max_gaps:
+            oldest_first, _ = next(iter(beyond))
+            self.given_up.append(("gap", source, end + 1, oldest_first - 1))
+            end = oldest_first - 1
+        end = beyond.contiguous_end(end + 1)
+        beyond.remove_below(end + 1)
+        if not beyond:
+            del self._beyond[source]
+        self._ends.pop(source, None)
+        self._ends[source] = end
+        if len(self._ends) > self._max_sources:
+            self._displace_quietest()
+        return new
+
+    def _displace_quietest(self) -> None:
+        source = next(iter(self._ends))
+        end = self._ends.pop(source)
+        beyond = self._beyond.pop(source, ())
+        last = max((last for _, last in beyond), default=end)
+        self.given_up.append(("source", source, 1, last))
