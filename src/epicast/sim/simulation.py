@@ -1,0 +1,487 @@
+"""The driver of simulated nodes: deterministic, from one seed.
+
+A step is one stimulus (a message, a timer, a connection going up or down) handed to one node's
+protocol, after which its effects are carried out. Randomness comes from generators derived from the
+seed by name, so adding a node or a fault does not change what others draw.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappop
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+
+from epicast.core import (
+    NEVER,
+    Effects,
+    EventBatch,
+    NodeId,
+    Peer,
+    Publication,
+    Recovered,
+    Trace,
+    TraceKind,
+)
+from epicast.core.effects import Connect, Know
+from epicast.core.message import AnyMessage, Layered
+from epicast.core.sampling import derive_seed
+from epicast.sim.bandwidth import Bandwidth
+from epicast.sim.clock import DriftingClock
+from epicast.sim.disk import SimDisk
+from epicast.sim.latency import ConstantLatency, Latency
+from epicast.sim.network import Conditions, Network
+from epicast.sim.node import ProtocolFactory, SimNode, Waiting
+from epicast.sim.operations import OperationRunner
+from epicast.sim.scheduler import Entry, Scheduler
+
+WALL_OFFSET_NS = 1_700_000_000_000_000_000
+"""Simulated wall-clock time starts in November 2023."""
+
+
+class Service(Struct, frozen=True):
+    """Processing time; messages wait while a node is busy."""
+
+    per_message_ns: int = 0
+    per_byte_ns: float = 0.0
+
+
+DeliveryObserver = Callable[[int, NodeId, EventBatch], None]
+
+
+class Simulation:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        latency: Latency | None = None,
+        conditions: Conditions | None = None,
+        bandwidth: Bandwidth | None = None,
+        service: Service | None = None,
+        disk_sync_ns: int | None = None,
+        trace: Trace | None = None,
+        check_addresses: bool = False,
+        max_unpublished: int = 1024,
+        on_delivery: DeliveryObserver | None = None,
+    ) -> None:
+        self.seed = seed
+        self.scheduler = Scheduler()
+        self.nodes: dict[NodeId, SimNode] = {}
+        self.trace = trace
+        self.on_delivery = on_delivery
+        self.delivered_events = 0
+        self.drops: dict[str, int] = {}
+        self.membership_changes = 0
+        """Grows whenever a node goes up or down."""
+        self._bandwidth = bandwidth
+        self._service = service
+        self._disk_sync_ns = disk_sync_ns
+        self._check_addresses = check_addresses
+        self._max_unpublished = max_unpublished
+        self.counts_bytes = bool(
+            trace or bandwidth or check_addresses or (service and service.per_byte_ns)
+        )
+        self.needs_care = bool(trace or bandwidth or service or check_addresses)
+        """Whether every message needs more than delaying and handing over."""
+        self.fx = Effects()
+        self.fx.wall_offset = WALL_OFFSET_NS
+        self.fx.room = self._room
+        self._active: SimNode | None = None
+        self.network = Network(
+            self, latency or ConstantLatency(1_000_000), conditions or Conditions(),
+            derive_seed(seed, "network"),
+        )  # fmt: skip
+        self._operations = OperationRunner(self)
+
+    @property
+    def now(self) -> int:
+        return self.scheduler.now
+
+    # -- nodes -----------------------------------------------------------------------------------
+
+    def add_node(
+        self,
+        factory: ProtocolFactory,
+        contacts: Sequence[Peer] = (),
+        node_id: NodeId | None = None,
+        clock: DriftingClock | None = None,
+    ) -> SimNode:
+        """A new node, started now."""
+        identity = len(self.nodes) + 1 if node_id is None else node_id
+        if identity in self.nodes:
+            raise ValueError(f"there is a node {identity} already")
+        node = SimNode(Peer(identity), factory)
+        node.clock = clock
+        if self._disk_sync_ns is not None:
+            node.disk = SimDisk(self._disk_sync_ns)
+        if self._bandwidth is not None:
+            self.network.set_bandwidth(node, self._bandwidth)
+        if self._check_addresses:
+            node.known = set()
+        self.nodes[identity] = node
+        self.start(node, contacts)
+        return node
+
+    def start(self, node: SimNode, contacts: Sequence[Peer] = ()) -> None:
+        """(Re)start a node that is down, with whatever its disk remembers."""
+        if node.alive:
+            raise ValueError(f"node {node.id} is up already")
+        node.begin_life()
+        self.membership_changes += 1
+        node.started = self.membership_changes
+        rng = Random(derive_seed(self.seed, "node", node.id, node.incarnation))
+        node.install(node.factory(node.peer, rng))
+        if node.known is not None:
+            node.known = {contact.id for contact in contacts}
+        self._update_special(node)
+        self._record(node, TraceKind.START)
+        if node.disk is not None:
+            recovered = node.disk.recovered(node.incarnation)
+        else:
+            recovered = Recovered(node.incarnation)
+        self.stimulate(node, "on_start", tuple(contacts), recovered)
+
+    def stop(self, node: SimNode) -> None:
+        """Leave in good order: the protocol may say goodbye first, and nothing is lost on disk."""
+        if node.alive:
+            self.resume(node)
+            self.stimulate(node, "on_stop")
+            self._operations.finish_writes(node)
+            self._take_down(node, TraceKind.STOP, silently=False)
+
+    def crash(self, node: SimNode, *, lose_disk: bool = False, silently: bool = False) -> None:
+        """Stop at once. Silently: no connection reset tells the peers (the machine is gone)."""
+        if node.alive:
+            if node.disk is not None:
+                node.disk.crash(lose_everything=lose_disk)
+            if node.interface is not None:  # what was queued is gone
+                self.network.set_bandwidth(node, node.interface.bandwidth)
+            self._take_down(node, TraceKind.CRASH, silently=silently)
+
+    def pause(self, node: SimNode) -> None:
+        """Stand still, like a process that is stopped or swapped out; nothing is lost."""
+        if node.alive:
+            node.paused = True
+            self._update_special(node)
+
+    def resume(self, node: SimNode) -> None:
+        if not node.paused:
+            return
+        node.paused = False
+        self._update_special(node)
+        backlog, node.backlog = node.backlog, []
+        for report in backlog:
+            report()
+        self._fire_timer(node, None)
+        self._admit(node)
+
+    def set_clock(self, node: SimNode, clock: DriftingClock | None) -> None:
+        node.clock = clock
+        self._update_special(node)
+        node.alarms.clear()
+        node.armed = NEVER
+        self._arm(node)
+
+    def publish(self, node: SimNode, batch: EventBatch, topic: int = 0) -> None:
+        """Publish on behalf of the application at `node`, which waits while the protocol has no
+        room; ignored if the node is down."""
+        if not node.alive:
+            return
+        publication = Publication(node.id, batch.first, batch, topic)
+        if node.paused:
+            node.backlog.append(partial(self._publish, node, publication))
+        elif not node.unpublished and node.protocol.publish_room() > 0:
+            self._publish(node, publication)
+        elif len(node.unpublished) < self._max_unpublished:
+            node.unpublished.append(publication)
+            self._update_special(node)
+        else:
+            self.note_drop(node, node.id, "too many publications wait", batch.payload_bytes)
+
+    def _publish(self, node: SimNode, publication: Publication) -> None:
+        self._record_batch(node, TraceKind.PUBLISH, publication.batch)
+        self.stimulate(node, "on_publish", (publication,))
+
+    def _admit(self, node: SimNode) -> None:
+        if node.unpublished and node.protocol.publish_room() > 0:
+            self.scheduler.at(self.scheduler.now, self._publish_waiting, node)
+
+    def _publish_waiting(self, node: SimNode, _: Any) -> None:
+        if node.unpublished and not node.paused and node.protocol.publish_room() > 0:
+            publication = node.unpublished.pop(0)
+            self._update_special(node)
+            self._publish(node, publication)
+
+    def live_nodes(self) -> list[SimNode]:
+        return [node for node in self.nodes.values() if node.alive]
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run_until(self, time: int) -> None:
+        """Advance to `time`. Nothing made during a run is cyclic, so the collector rests."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self.scheduler.run(time, self._work_off)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def run_for(self, duration: int) -> None:
+        self.run_until(self.scheduler.now + duration)
+
+    def _work_off(self, opened: list[Entry], soon: list[Entry]) -> None:
+        """The loop all time is spent in: an entry without action is a message for a node.
+
+        Written out flat, and handing a message straight to its handler where the protocol does not
+        override `on_messages`, because a call here costs as much as the work it would name.
+        """
+        scheduler, fx = self.scheduler, self.fx
+        sends, deliveries, operations = fx.sends, fx.deliveries, fx.operations
+        transmit, finish_effects, arm = self.network.transmit, self._finish_effects, self._arm
+        while opened or soon:
+            if not soon or (opened and opened[-1] < soon[0]):
+                time, _, action, node, parcel = opened.pop()
+            else:
+                time, _, action, node, parcel = heappop(soon)
+            scheduler.now = time
+            if action is not None:
+                action(node, parcel)
+                continue
+            source, message, link, _ = parcel
+            if node.special or not link.alive:
+                self._deliver_specially(node, parcel)
+                continue
+            handler = node.handlers.get(type(message))
+            if handler is not None:
+                handler(node.protocol, time, source, message, fx)
+            else:
+                node.on_messages(time, source, (message,), fx)
+            if sends:
+                transmit(node, sends)
+                sends.clear()
+            if deliveries or operations:
+                finish_effects(node)
+            if node.timers.earliest < node.armed:
+                arm(node)
+
+    def stimulate(self, node: SimNode, method: str, *arguments: Any) -> None:
+        """Call a handler of a node's protocol and carry out the effects."""
+        if node.paused:
+            node.backlog.append(partial(self.stimulate, node, method, *arguments))
+            return
+        if not node.alive:
+            return
+        now = self.scheduler.now
+        if node.clock is not None:
+            now = node.clock.local(now)
+        if method == "on_peer_up":
+            self._record(node, TraceKind.PEER_UP, peer=arguments[0])
+        elif method == "on_peer_down":
+            self._record(node, TraceKind.PEER_DOWN, peer=arguments[0])
+        self._active = node
+        getattr(node.protocol, method)(now, *arguments, self.fx)
+        self._carry_out(node)
+
+    def _carry_out(self, node: SimNode) -> None:
+        fx = self.fx
+        if node.known is not None:  # a peer may be sent to in the step that makes it known
+            node.known.update(
+                operation.peer.id
+                for operation in fx.operations
+                if isinstance(operation, (Connect, Know))
+            )
+        if fx.sends:
+            sends = fx.sends.copy()
+            fx.sends.clear()
+            self.network.transmit(node, sends)
+        if fx.deliveries or fx.operations:
+            self._finish_effects(node)
+        if node.timers.earliest < node.armed:
+            self._arm(node)
+        if node.unpublished:
+            self._admit(node)
+
+    def _finish_effects(self, node: SimNode) -> None:
+        """Empties the buffer first: an application may publish in answer to a delivery."""
+        fx = self.fx
+        deliveries, operations = fx.deliveries.copy(), fx.operations.copy()
+        fx.deliveries.clear()
+        fx.operations.clear()
+        for batch in deliveries:
+            self.hand_over(node, batch)
+        if operations:
+            self._operations.run(node, operations)
+
+    def hand_over(self, node: SimNode, batch: EventBatch) -> None:
+        """Deliver to the application."""
+        self.delivered_events += batch.rows
+        if self.trace is not None:
+            self._record_batch(node, TraceKind.DELIVER, batch)
+        if self.on_delivery is not None:
+            self.on_delivery(self.scheduler.now, node.id, batch)
+
+    # -- nodes with special circumstances ----------------------------------------------------------
+
+    def _deliver_specially(self, node: SimNode, parcel: tuple[Any, ...]) -> None:
+        source, message, link, size = parcel
+        refusal = self.network.refusal(node, link)
+        if refusal:
+            self.note_drop(node, source, refusal, size)
+            return
+        if node.known is not None:
+            node.known.add(source)
+        if self.trace is not None:
+            self._record(
+                node, TraceKind.RECEIVE, peer=source, nbytes=size, detail=message_name(message)
+            )
+        if self._service is None:
+            self.stimulate(node, "on_messages", source, (message,))
+            return
+        node.inbox.append((source, message, size))
+        if not node.being_served:
+            self._serve(node)
+
+    def tell(self, node: SimNode, report: Callable[[], None]) -> None:
+        """Call `report` once the node has dealt with all that came before it."""
+        if node.being_served:
+            node.inbox.append((None, report, 0))
+        else:
+            self._tell_now(node, report)
+
+    def _tell_now(self, node: SimNode, report: Callable[[], None]) -> None:
+        if node.paused:
+            node.backlog.append(report)
+        else:
+            report()
+
+    def _serve(self, node: SimNode) -> None:
+        """Take everything that waits into one step, which takes its time."""
+        assert self._service is not None
+        waiting, node.inbox = node.inbox, []
+        node.being_served = True
+        cost = sum(
+            self._service.per_message_ns + int(size * self._service.per_byte_ns)
+            for source, _, size in waiting
+            if source is not None
+        )
+        at = self.scheduler.now + cost
+        self.scheduler.at(at, self._serve_done, (node, node.incarnation), waiting)
+
+    def _serve_done(self, servant: tuple[SimNode, int], served: list[Waiting]) -> None:
+        node, incarnation = servant
+        if node.incarnation != incarnation or not node.alive:
+            return
+        for source, messages in gather_by_source(served):
+            if source is not None:
+                self.stimulate(node, "on_messages", source, messages)
+                continue
+            for report in messages:
+                self._tell_now(node, report)
+        node.being_served = False
+        if node.inbox:
+            self._serve(node)
+
+    def _take_down(self, node: SimNode, kind: TraceKind, *, silently: bool) -> None:
+        self._record(node, kind)
+        self.membership_changes += 1
+        node.end_life(silently=silently)
+        self._update_special(node)
+        self.network.leave_all(node)
+        self.network.connections.drop_all(node, silently=silently)
+
+    def _update_special(self, node: SimNode) -> None:
+        node.special = bool(
+            self.needs_care
+            or not node.alive
+            or node.paused
+            or node.clock is not None
+            or node.unpublished
+            or node.ghosts
+        )
+
+    update_special = _update_special
+
+    def _room(self, peer: NodeId) -> int:
+        node = self._active
+        if node is None or node.interface is None:
+            return 1 << 62
+        return node.interface.room(peer)
+
+    # -- timers ----------------------------------------------------------------------------------
+
+    def _arm(self, node: SimNode) -> None:
+        """Have the node woken at its earliest deadline, unless it will be before that anyway.
+
+        An alarm that turns out to be early is cheap. One for each change of the deadline is not:
+        protocols move deadlines with every message, and alarms stay queued until their time.
+        """
+        earliest = node.timers.earliest
+        if earliest < node.armed:
+            node.alarms.append(earliest)
+            node.armed = earliest
+            at = earliest if node.clock is None else node.clock.true(earliest)
+            self.scheduler.at(at, self._fire_timer, node, earliest)
+
+    def _fire_timer(self, node: SimNode, alarm: int | None) -> None:
+        if alarm is not None:
+            if alarm != node.armed:
+                return  # of an earlier life, or set by another clock
+            node.alarms.pop()
+            node.armed = node.alarms[-1] if node.alarms else NEVER
+        if not node.alive or node.paused:
+            return
+        now = self.scheduler.now if node.clock is None else node.clock.local(self.scheduler.now)
+        if node.timers.earliest <= now:
+            self.stimulate(node, "on_timer")
+        else:
+            self._arm(node)
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def note_send(self, sender: SimNode, target: NodeId, message: AnyMessage, size: int) -> None:
+        if self.trace is not None:
+            name = message_name(message)
+            self._record(sender, TraceKind.SEND, peer=target, nbytes=size, detail=name)
+
+    def note_drop(self, node: SimNode, peer: NodeId, reason: str, size: int) -> None:
+        self.drops[reason] = self.drops.get(reason, 0) + 1
+        if self.trace is not None:
+            self._record(node, TraceKind.DROP, peer=peer, nbytes=size, detail=reason)
+
+    def record_fault(self, description: str) -> None:
+        if self.trace is not None:
+            self.trace.add(self.scheduler.now, 0, TraceKind.FAULT, detail=description)
+
+    def _record(self, node: SimNode, kind: TraceKind, **columns: Any) -> None:
+        if self.trace is not None:
+            self.trace.add(self.scheduler.now, node.id, kind, **columns)
+
+    record = _record
+
+    def _record_batch(self, node: SimNode, kind: TraceKind, batch: EventBatch) -> None:
+        self._record(
+            node, kind, stream=batch.stream, first=batch.first, last=batch.last,
+            nbytes=batch.payload_bytes,
+        )  # fmt: skip
+
+
+def message_name(message: AnyMessage) -> str:
+    while isinstance(message, Layered):
+        message = message.message
+    return type(message).__name__
+
+
+def gather_by_source(waiting: Sequence[Waiting]) -> list[tuple[NodeId | None, list[Any]]]:
+    """Neighbouring messages of the same source as one step's worth; reports have no source."""
+    runs: list[tuple[NodeId | None, list[Any]]] = []
+    for source, message, _ in waiting:
+        if runs and runs[-1][0] == source:
+            runs[-1][1].append(message)
+        else:
+            runs.append((source, [message]))
+    return runs

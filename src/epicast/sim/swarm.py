@@ -1,0 +1,183 @@
+"""Swarm mode: everything about a run is drawn from its seed.
+
+A seed gives a scenario in two phases. First anything may happen: crashes, pauses, partitions, loss,
+drifting clocks. Then all of it stops, the system gets time to heal, and events published after that
+must reach everyone. Rules of safety hold throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from math import ceil, log
+from multiprocessing import get_context
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+
+from epicast.core import EpicastError
+from epicast.core.sampling import derive_seed
+from epicast.protocols.cyclon import CyclonConfig
+from epicast.protocols.gossip import PushGossipConfig
+from epicast.protocols.hyparview import HyParViewConfig
+from epicast.sim.faults import AnyFault, Crash, Drift, Leave, Partition, Pause, Weather
+from epicast.sim.runner import Outcome, ScenarioRun
+from epicast.sim.scenario import (
+    BandwidthSection,
+    ConstantDelay,
+    DelaySection,
+    EptoDelay,
+    ExpectSection,
+    LayerName,
+    LoadedScenario,
+    NetworkSection,
+    Scenario,
+    UniformDelay,
+    Workload,
+)
+
+_MS = 1_000_000
+_SECOND = 1_000_000_000
+_TROUBLE_BEGINS = 20 * _SECOND
+_TROUBLE_ENDS = 60 * _SECOND
+_HEALED = 160 * _SECOND
+_END = 175 * _SECOND
+
+
+def draw_scenario(seed: int) -> LoadedScenario:
+    rng = Random(derive_seed(seed, "swarm"))
+    stacks: list[list[LayerName]] = [
+        ["hyparview", "flood"],
+        ["hyparview", "gossip"],
+        ["cyclon", "gossip"],
+    ]
+    stack = rng.choice(stacks)
+    exact = stack[1] == "flood"
+    # What gossip promises is a probability: enough nodes, all of them back at the end, and an ample
+    # fanout make it a near certainty.
+    nodes = rng.randint(4 if exact else 14, 28)
+    fanout = ceil(log(nodes)) + 5
+    active_view = rng.randint(4, 7)
+    if not exact:
+        active_view = max(active_view, 6)
+    scenario = Scenario(
+        name=f"swarm-{seed}",
+        seed=seed,
+        nodes=nodes,
+        duration_ns=_END,
+        join_every_ns=rng.choice((0, 10 * _MS, 200 * _MS)),
+        stack=stack,
+        hyparview=HyParViewConfig(
+            active_view=active_view,
+            expansion_factor=rng.choice((1.0, 1.5, 2.0)),
+            passive_view=rng.randint(8, 30),
+            shuffle_period_ns=rng.randint(2, 10) * _SECOND,
+        ),
+        cyclon=CyclonConfig(
+            view_size=rng.randint(8, 20), shuffle_period_ns=rng.randint(1, 4) * _SECOND
+        ),
+        gossip=PushGossipConfig(fanout=fanout),
+        network=_draw_network(rng),
+        workload=_draw_workload(rng, exact=exact),
+        faults=[_draw_fault(rng, for_good=exact) for _ in range(rng.randint(0, 6))],
+        expect=ExpectSection(delivery=0.0, connected=True),
+    )
+    return LoadedScenario(scenario, "swarm")
+
+
+def _draw_network(rng: Random) -> NetworkSection:
+    latency: DelaySection = rng.choice(
+        (
+            ConstantDelay(delay_ns=rng.randint(1, 50) * _MS),
+            UniformDelay(low_ns=_MS, high_ns=rng.randint(2, 200) * _MS),
+            EptoDelay(),
+        )
+    )
+    bandwidth = None
+    if rng.random() < 0.25:
+        bandwidth = BandwidthSection(up=rng.randint(1, 100) * 125_000, down=12_500_000)
+    return NetworkSection(
+        latency=latency,
+        duplication=rng.choice((0.0, 0.0, 0.1)),
+        reordering=rng.choice((0.0, 0.0, 0.2)),
+        bandwidth=bandwidth,
+    )
+
+
+def _draw_workload(rng: Random, *, exact: bool) -> list[Workload]:
+    before = Workload(
+        from_ns=10 * _SECOND,
+        count=rng.randint(5, 40),
+        every_ns=rng.randint(100, 1500) * _MS,
+        batch=rng.choice((1, 7, 50)),
+        size_bytes=rng.choice((0, 10, 300)),
+    )
+    after = Workload(
+        from_ns=_HEALED,
+        count=5,
+        every_ns=_SECOND,
+        batch=rng.choice((1, 7, 50)),
+        expect_delivery=1.0 if exact else 0.9,
+    )
+    return [before, after]
+
+
+def _draw_fault(rng: Random, *, for_good: bool) -> AnyFault:
+    at = rng.randrange(_TROUBLE_BEGINS, _TROUBLE_ENDS)
+    lasting = rng.randrange(_SECOND // 10, 25 * _SECOND)
+    share = rng.choice((0.1, 0.3, 0.5))
+    match rng.randrange(6):
+        case 0:
+            restart = rng.choice((None, lasting)) if for_good else lasting
+            silently = rng.random() < 0.3
+            return Crash(at_ns=at, share=share, restart_after_ns=restart, silently=silently)
+        case 1:
+            return Pause(at_ns=at, share=share, for_ns=lasting)
+        case 2:
+            return Partition(at_ns=at, for_ns=lasting, share=share)
+        case 3:
+            return Weather(at_ns=at, for_ns=lasting, loss=rng.choice((0.05, 0.3)),
+                           duplication=0.1, reordering=0.3)  # fmt: skip
+        case 4:
+            return Drift(at_ns=at, share=share, rate=rng.choice((0.001, 0.1)), for_ns=lasting)
+        case _:
+            return Leave(at_ns=at, count=rng.randint(1, 2))
+
+
+class SwarmResult(Struct, frozen=True):
+    seed: int
+    digest: str = ""
+    simulated_s: float = 0.0
+    messages: int = 0
+    failure: str = ""
+
+
+def run_seed(seed: int) -> SwarmResult:
+    run = ScenarioRun(draw_scenario(seed))
+    try:
+        outcome: Outcome = run.run()
+    except EpicastError as error:
+        return SwarmResult(seed, failure=str(error))
+    failure = ""
+    if outcome.failures:
+        failure = f"{'; '.join(outcome.failures)}\nrepeat with: {run.replay_line()}"
+    return SwarmResult(seed, outcome.digest, outcome.simulated_s, outcome.messages, failure)
+
+
+def run_seeds(
+    seeds: range, jobs: int, run: Callable[[int], SwarmResult] = run_seed
+) -> Iterator[SwarmResult]:
+    """Results as they come, from `jobs` processes."""
+    if jobs == 1:
+        yield from map(run, seeds)
+        return
+    waiting = iter(seeds)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        running: set[Any] = set()
+        for seed in waiting:
+            running.add(pool.submit(run, seed))
+            if len(running) >= 2 * jobs:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        yield from (future.result() for future in running)
