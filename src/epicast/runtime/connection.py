@@ -1,0 +1,180 @@
+"""One TCP connection: receives straight into the decoder's memory, and only reports.
+
+Its owner decides what becomes of it. Callbacks of the loop end here: they decode, queue and wake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, cast
+from typing import Protocol as Interface
+
+from epicast.core import AnyMessage, Buffer, WireError
+from epicast.wire import FrameDecoder, Handshake
+from epicast.wire.handshake import MAX_HANDSHAKE_BYTES, Hello
+
+if TYPE_CHECKING:
+    from epicast.runtime.limits import Limits
+    from epicast.runtime.link import Link
+
+
+class Owner(Interface):
+    """Who is told what happens on a connection."""
+
+    def on_open(self, connection: Connection) -> None:
+        """TCP is connected; nobody has introduced themselves yet."""
+
+    def on_introduced(self, connection: Connection) -> None:
+        """`connection.remote` is known."""
+
+    def on_frames(self, connection: Connection, messages: list[AnyMessage], size: int) -> None:
+        """Whole messages came, in `size` bytes."""
+
+    def on_wire_error(self, connection: Connection, error: WireError) -> None:
+        """The peer sent what it must not; nothing more will come from it."""
+
+    def on_writable(self, connection: Connection) -> None:
+        """The transport takes data again."""
+
+    def on_eof(self, connection: Connection) -> None:
+        """The peer will send no more; the connection closes once our side is written."""
+
+    def on_lost(self, connection: Connection) -> None:
+        """The connection is gone; nothing is reported any more."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, owner: Owner, limits: Limits, handshake: Handshake, *, dialed: bool) -> None:
+        self.dialed = dialed
+        """Whether this side opened it."""
+        self.outcome: asyncio.Future[bool] | None = None
+        """Where someone waits to hear whether it is used."""
+        self.paused = False
+        """The transport has enough to write."""
+        self.unhandled_bytes = 0
+        """What it brought since the protocol's last step."""
+        self.link: Link | None = None
+        """Set while it is the link's connection, or was and is closing."""
+        self.transport: asyncio.Transport
+        self._owner = owner
+        self._limits = limits
+        self._handshake = handshake
+        self._greeting = bytearray(MAX_HANDSHAKE_BYTES)
+        self._greeted = 0
+        self._decoder: FrameDecoder | None = None
+        self._failed = False
+        self._is_open = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def remote(self) -> Hello:
+        assert self._handshake.remote is not None
+        return self._handshake.remote
+
+    @property
+    def introduced(self) -> bool:
+        return self._handshake.remote is not None
+
+    @property
+    def peer_host(self) -> str:
+        """The address the peer's packets come from."""
+        name = self.transport.get_extra_info("peername")
+        return str(name[0]) if name else ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=self._limits.transport_buffer_bytes)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._is_open = True
+        self.transport.write(self._handshake.outgoing)
+        self._owner.on_open(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._decoder is None:
+            return memoryview(self._greeting)[self._greeted :]
+        return self._decoder.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._failed:
+            return
+        if self._decoder is None:
+            self._greet(nbytes)
+            return
+        messages = self._decoder.received(nbytes)
+        if messages:
+            self._owner.on_frames(self, messages, nbytes)
+        if self._decoder.error is not None:
+            self._fail(self._decoder.error)
+
+    def _greet(self, nbytes: int) -> None:
+        self._greeted += nbytes
+        try:
+            taken = self._handshake.received(memoryview(self._greeting)[: self._greeted])
+        except WireError as error:
+            self._fail(error)
+            return
+        if not taken:
+            return
+        limits = self._limits
+        self._decoder = FrameDecoder(limits.max_frame_bytes, limits.receive_block_bytes)
+        self._owner.on_introduced(self)
+        rest = self._greeting[taken : self._greeted]
+        if rest and not self._failed:
+            messages = self._decoder.feed(rest)
+            if messages:
+                self._owner.on_frames(self, messages, len(rest))
+            if self._decoder.error is not None:
+                self._fail(self._decoder.error)
+
+    def _fail(self, error: WireError) -> None:
+        self._failed = True
+        self._owner.on_wire_error(self, error)
+
+    def write(self, buffers: list[Buffer]) -> None:
+        self.transport.writelines(buffers)
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        self._owner.on_writable(self)
+
+    def eof_received(self) -> bool:
+        self._owner.on_eof(self)
+        return False  # the transport closes once it has written what it holds
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._failed = True
+        if self._is_open:
+            self._is_open = False
+            self._owner.on_lost(self)
+
+    def give_up(self) -> None:
+        """Close it unless it came into use: whoever opened it does not wait any more.
+
+        A loop whose `create_connection` is cancelled may close the transport without a word.
+        """
+        if self.link is None and self._is_open:
+            self.connection_lost(None)
+
+    def shut(self) -> None:
+        """Close it at once, if it is not closed; whoever waits for it waits in vain."""
+        self.cancel_timer()
+        if self.outcome is not None and not self.outcome.done():
+            self.outcome.set_result(False)
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+    def abort_after(self, delay_ns: int) -> None:
+        self.cancel_timer()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(delay_ns / 1e9, self.transport.abort)
+
+    def cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

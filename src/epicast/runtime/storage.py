@@ -1,0 +1,56 @@
+"""What a driver needs of a store of history, and one that forgets when the process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol as Interface
+
+from epicast.core import EpicastError, EventBatch, Recovered
+
+
+class StorageError(EpicastError):
+    """Nothing of what was to be stored, or read, could be; the message says why."""
+
+
+class Storage(Interface):
+    """At most one `commit` and one `read` are under way at a time."""
+
+    async def recover(self) -> Recovered:
+        """What earlier starts left behind, and the incarnation of this one."""
+
+    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> None:
+        """Return once all of it is durable, together; `StorageError` if none of it is."""
+
+    async def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
+        """Batches from `first` on: at least one if there is any, then up to `max_bytes`."""
+
+
+class MemoryStorage:
+    """Survives a restart of the driver, not of the process: for tests and simulations."""
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.streams: dict[int, list[EventBatch]] = {}
+        self.saved: dict[str, bytes] = {}
+
+    async def recover(self) -> Recovered:
+        self.starts += 1
+        ends = {stream: batches[-1].last for stream, batches in self.streams.items()}
+        return Recovered(self.starts, ends, dict(self.saved))
+
+    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> None:
+        for batch in appends:
+            self.streams.setdefault(batch.stream, []).append(batch)
+        self.saved.update(saves)
+
+    async def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
+        found: list[EventBatch] = []
+        size = 0
+        for batch in self.streams.get(stream, ()):
+            if batch.last < first:
+                continue
+            size += batch.wire_size()
+            if found and size > max_bytes:
+                break
+            found.append(batch if batch.first >= first else batch.slice(first, batch.last))
+        return found
