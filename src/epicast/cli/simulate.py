@@ -1,0 +1,105 @@
+"""`epicast simulate`: run a scenario file in the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epicast.cli.output import print_json, print_table, say
+from epicast.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from epicast.core import Trace
+    from epicast.sim.runner import Outcome
+
+
+def register(app: typer.Typer) -> None:
+    app.command("simulate")(simulate)
+
+
+def simulate(
+    scenario: Annotated[Path, typer.Argument(help="A scenario file, such as scenarios/calm.toml.")],
+    seed: Annotated[
+        int | None, typer.Option(help="Same seed, same run.", show_default="the file's")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write what happened to this Arrow file.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Publish at most this many events at a time.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Run a scenario and say whether what it expects came true (exit status 1 if not)."""
+    from epicast.core import Trace
+    from epicast.sim.runner import ScenarioFailed, ScenarioRun, describe
+    from epicast.sim.scenario import load_scenario
+
+    loaded = load_scenario(scenario)
+    record = Trace(keep=trace is not None)
+    run = ScenarioRun(loaded, seed, record, batch)
+    say(f"{loaded.scenario.name}: {describe(loaded.scenario)}, seed {run.seed}")
+    try:
+        with Progress("simulating") as progress:
+            progress.begin(100)
+            outcome = run.run(lambda _share, _word: progress.advance())
+    except ScenarioFailed as failure:
+        say(f"epicast: {failure}")
+        raise typer.Exit(1) from None
+    if trace is not None:
+        _write_trace(record, trace)
+    if as_json:
+        _print_json(outcome)
+    else:
+        _print(outcome)
+    for problem in outcome.failures:
+        say(f"epicast: {problem}")
+    if not outcome.passed:
+        say(f"repeat with: {run.replay_line()}")
+        raise typer.Exit(1)
+
+
+def _write_trace(record: Trace, path: Path) -> None:
+    from epicast.core import ConfigError
+    from epicast.experiments.extras import require
+
+    require("pyarrow")
+    import pyarrow as arrow
+
+    try:
+        with arrow.OSFile(str(path), "wb") as sink:
+            table = record.to_arrow()
+            with arrow.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+    except OSError as error:
+        raise ConfigError(f"cannot write the trace: {error}") from None
+    say(f"wrote {record.rows_seen} rows to {path}")
+
+
+def _print_json(outcome: Outcome) -> None:
+    import msgspec
+
+    print_json({**msgspec.to_builtins(outcome), "passed": outcome.passed})
+
+
+def _print(outcome: Outcome) -> None:
+    delays = ", ".join(f"{name} {value:g} ms" for name, value in outcome.delay_ms.items())
+    drops = ", ".join(f"{reason} {count}" for reason, count in outcome.drops.items()) or "none"
+    print_table(
+        ["", outcome.scenario],
+        [
+            ["simulated", f"{outcome.simulated_s:g} s"],
+            ["nodes up at the end", str(outcome.nodes_alive)],
+            ["events published", str(outcome.published_events)],
+            ["events delivered", str(outcome.delivered_events)],
+            ["delivery", f"{outcome.delivery:.4%}"],
+            ["delay", delays],
+            ["messages", f"{outcome.messages} ({outcome.bytes} bytes)"],
+            ["given up", drops],
+            ["overlay", f"{'one piece' if outcome.connected else 'split'}, "
+                        f"mean degree {outcome.mean_degree:.2f}"],
+            ["digest", outcome.digest],
+        ],
+    )  # fmt: skip
