@@ -201,11 +201,13 @@ class Stack(Protocol[None]):
             layer.check_invariants()
 
     def statistics(self) -> Mapping[str, int | float]:
-        return {
-            f"{type(layer).__name__.lower()}.{name}": value
-            for layer in self.layers
-            for name, value in layer.statistics().items()
-        }
+        types = [type(layer).__name__.lower() for layer in self.layers]
+        figures: dict[str, int | float] = {}
+        for index, (prefix, layer) in enumerate(zip(types, self.layers, strict=True)):
+            if types.count(prefix) > 1:
+                prefix += str(index)
+            figures |= {f"{prefix}.{name}": value for name, value in layer.statistics().items()}
+        return figures
 
     def _bind(self, fx: Effects) -> None:
         if fx is self._outer:
