@@ -1,0 +1,144 @@
+"""The first bytes of a connection: who is there, and which version to speak.
+
+Both sides send, at once and without waiting for each other:
+
+    4 bytes magic "EPIC", u16 oldest and u16 newest wire version
+    u16 length of the greeting, u16 zero, u32 crc32c of everything before and behind these 4 bytes
+    the greeting: a MessagePack array [[id, host, port], incarnation, cluster, ...]
+
+This much never changes, whatever the version: it is what makes versions negotiable. Later versions
+may add entries to the greeting, older ones ignore them. Frames of the newest common version follow.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+
+from crc32c import crc32c
+from msgspec import MsgspecError, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from epicast.core import MAX_NODE_ID, Buffer, ConfigError, NodeId, Peer, WireError
+from epicast.wire.versions import SPOKEN_VERSIONS, VersionRange
+
+MAGIC = b"EPIC"
+MAX_GREETING_BYTES = 1024
+MAX_NAME_CHARACTERS = 200
+"""Of a host or a cluster name."""
+
+_PREAMBLE = Layout("<4sHH")
+_FIXED = Layout("<4sHHHHI")
+_CHECKSUM = Layout("<I")
+MAX_HANDSHAKE_BYTES = _FIXED.size + MAX_GREETING_BYTES
+
+
+class Hello(Struct, frozen=True, array_like=True):
+    """What a node says about itself."""
+
+    node: Peer
+    incarnation: int
+    """Grows with every start of the node."""
+    cluster: str
+    """Nodes of different clusters do not talk, whatever their ids."""
+
+
+class Handshake:
+    """One side of a handshake: send `outgoing`, give `received` what comes until `remote` is set.
+
+    With `expected`, any other node at the other end is an error.
+    """
+
+    __slots__ = ("_expected", "_local", "_versions", "outgoing", "remote", "version")
+
+    def __init__(
+        self,
+        local: Hello,
+        expected: NodeId | None = None,
+        versions: VersionRange = SPOKEN_VERSIONS,
+    ) -> None:
+        self._local = local
+        self._expected = expected
+        self._versions = versions
+        self.outgoing = _encode(local, versions)
+        self.remote: Hello | None = None
+        self.version = 0
+        """The version to speak, once `remote` is set."""
+
+    def received(self, data: Buffer) -> int:
+        """Look at all that came so far; how many bytes the handshake took, 0 if it needs more."""
+        view = memoryview(data)
+        if bytes(view[:4]) != MAGIC[: len(view)]:
+            raise WireError("handshake", "the peer does not speak this protocol: no magic number")
+        if len(view) < _PREAMBLE.size:
+            return 0
+        _, oldest, newest = _PREAMBLE.unpack_from(view)
+        version = self._versions.common_with(VersionRange(oldest, newest))
+        if len(view) < _FIXED.size:
+            return 0
+        _, _, _, length, zero, checksum = _FIXED.unpack_from(view)
+        if length > MAX_GREETING_BYTES or zero:
+            raise WireError("handshake", f"a greeting of {length} bytes, flags {zero:#x}")
+        end: int = _FIXED.size + length
+        if len(view) < end:
+            return 0
+        covered = crc32c(view[: _FIXED.size - _CHECKSUM.size])
+        if crc32c(view[_FIXED.size : end], covered) != checksum:
+            raise WireError("corrupt", "the checksum of the greeting does not match")
+        self.remote = self._checked(view[_FIXED.size : end])
+        self.version = version
+        return end
+
+    def _checked(self, greeting: memoryview) -> Hello:
+        try:
+            hello = _decoder.decode(greeting)
+        except (MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise WireError("handshake", f"a greeting that cannot be read: {error}") from error
+        problem = _problem(hello)
+        if problem:
+            raise WireError("handshake", f"a greeting with {problem}")
+        if hello.cluster != self._local.cluster:
+            raise WireError(
+                "handshake",
+                f"node {hello.node} belongs to cluster {hello.cluster!r}, "
+                f"this node to {self._local.cluster!r}",
+            )
+        if self._expected is not None and hello.node.id != self._expected:
+            raise WireError(
+                "handshake", f"node {self._expected} was expected, {hello.node} answered"
+            )
+        if hello.node.id == self._local.node.id:
+            raise WireError(
+                "handshake",
+                f"{hello.node} has this node's own id {self._local.node.id}: "
+                "a connection to itself, or an id that is used twice",
+            )
+        return hello
+
+
+def _encode(local: Hello, versions: VersionRange) -> bytes:
+    problem = _problem(local)
+    if problem:
+        raise ConfigError(f"this node cannot introduce itself with {problem}")
+    greeting = _encoder.encode(local)
+    if len(greeting) > MAX_GREETING_BYTES:
+        raise ConfigError(f"a greeting of {len(greeting)} bytes; shorten the names")
+    head = _FIXED.pack(MAGIC, *versions, len(greeting), 0, 0)[: -_CHECKSUM.size]
+    return head + _CHECKSUM.pack(crc32c(greeting, crc32c(head))) + greeting
+
+
+def _problem(hello: Hello) -> str | None:
+    """What is wrong with a greeting, in words."""
+    node = hello.node
+    if not 0 <= node.id <= MAX_NODE_ID:
+        return f"the node id {node.id}, which is not an unsigned 64-bit number"
+    if not 0 <= node.port <= 65535:
+        return f"the port {node.port}"
+    if not 0 <= hello.incarnation < 2**64:
+        return f"the incarnation {hello.incarnation}"
+    if max(len(node.host), len(hello.cluster)) > MAX_NAME_CHARACTERS:
+        return f"a name of more than {MAX_NAME_CHARACTERS} characters"
+    return None
+
+
+_encoder = Encoder()
+_decoder = Decoder(Hello)
