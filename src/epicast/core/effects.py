@@ -133,7 +133,8 @@ class Effects:
         self.wall_offset = 0
         """Wall-clock time is the handler's `now` plus this."""
         self.room: Callable[[NodeId], int] = _unlimited
-        """Bytes that may be sent to a peer before its queue is full."""
+        """Bytes that may be sent to a peer before its queue is full, not counting what this step
+        has sent so far."""
 
     def send(self, to: Destination, message: AnyMessage, channel: Channel = CONTROL) -> None:
         """Send to one peer, several, or a group; the message is encoded once.

@@ -4,12 +4,17 @@ A protocol is a passive object. Time and randomness are arguments, output is app
 and the one timer is a number the driver reads. The same class therefore runs in the simulator,
 replayable from a seed, and on the network. Rules for both sides:
 
-* The driver calls one handler at a time and carries out the effects after it returned.
+* The driver calls one handler at a time and carries out the effects after it returned: addresses
+  are learnt first, then sends, deliveries and operations follow, each in the order asked for. So a
+  goodbye sent in the step of a `disconnect` still goes out.
 * `now` is monotonic, in integer nanoseconds; wall-clock time is `now + fx.wall_offset`.
 * After `fx.connect(peer)` comes exactly one `on_peer_up` or `on_peer_down`; after an up, at most
   one down. A down comes before the up of a new incarnation of the peer, and nothing that was sent
   before a down arrives after the next up.
-* `fx.disconnect` ends the interest silently. A peer without interest can still send messages.
+* A down ends the interest: who wants the peer back connects again. `fx.disconnect` ends it
+  silently. Messages come from peers without interest too.
+* Never count on a down because the other side has disconnected: the connection stays open while
+  anything on either node uses it. Say goodbye with a message.
 * Messages are shared with their sender and other receivers: never change one.
 * A handler must accept any well-formed message from any peer at any time. What makes no sense is
   dropped with `fx.drop`, which counts it.

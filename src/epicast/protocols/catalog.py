@@ -35,6 +35,8 @@ def stack_factory(
         raise ConfigError(f"stack: {unknown or 'empty'}; known layers: {', '.join(LAYERS)}")
     if names[0] not in MEMBERSHIP or any(name in MEMBERSHIP for name in names[1:]):
         raise ConfigError(f"stack: the bottom layer, and no other, is one of {list(MEMBERSHIP)}")
+    if len(names) > 2:
+        raise ConfigError(f"stack: one of {list(DISSEMINATION)} on {names[0]}, not {names[1:]}")
     if names[0] == "cyclon" and "flood" in names:
         raise ConfigError("stack: flood needs stable, symmetric neighbours; put it on hyparview")
     parts = [(LAYERS[name][1], configs.get(name) or LAYERS[name][0]()) for name in names]

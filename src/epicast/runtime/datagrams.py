@@ -13,6 +13,7 @@ from epicast.runtime.addresses import AddressBook
 from epicast.runtime.inbox import Inbox
 from epicast.runtime.limits import Limits
 from epicast.runtime.recorder import Recorder
+from epicast.runtime.resolver import Resolver
 from epicast.wire import Hello, decode_datagram, pack_datagrams
 
 log = logging.getLogger("epicast.runtime")
@@ -40,6 +41,7 @@ class DatagramPort(asyncio.DatagramProtocol):
         self._inbox = inbox
         self._recorder = recorder
         self._wake = wake
+        self._resolver = Resolver(limits, recorder)
         self._codec = BodyCodec()
         self._hello: Hello
         self._transport: asyncio.DatagramTransport | None = None
@@ -58,6 +60,7 @@ class DatagramPort(asyncio.DatagramProtocol):
         flow = cast(asyncio.WriteTransport, transport)
         flow.set_write_buffer_limits(high=self._limits.datagram_queue_bytes)
         sock = transport.get_extra_info("socket")
+        self._resolver.family = sock.family
         if sock.family == socket.AF_INET:
             sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host))
 
@@ -71,8 +74,13 @@ class DatagramPort(asyncio.DatagramProtocol):
         entry = self._book.get(peer)
         if entry is None:
             self._recorder.drop("address unknown", peer, len(frame))
+            return
+        host = self._resolver.lookup(entry.peer.host)
+        if host is None or not 1 <= entry.peer.port <= 65535:
+            # Not left to the transport: some close themselves when given such an address.
+            self._recorder.drop("no address for datagrams", peer, len(frame))
         else:
-            self._outgoing.setdefault((entry.peer.host, entry.peer.port), []).append(frame)
+            self._outgoing.setdefault((host, entry.peer.port), []).append(frame)
 
     def send_to_group(self, group: Group, frame: bytes) -> None:
         if group in self._groups:
@@ -101,11 +109,7 @@ class DatagramPort(asyncio.DatagramProtocol):
         if self._paused:
             self._recorder.drop("datagram queue full", 0, len(datagram))
             return
-        try:
-            transport.sendto(datagram, address)
-        except (OSError, ValueError, OverflowError):
-            self._recorder.drop("datagram not sendable", 0, len(datagram))
-            return
+        transport.sendto(datagram, address)
         self._recorder.datagrams_sent += 1
         self._recorder.bytes_sent += len(datagram)
 
@@ -201,3 +205,4 @@ class DatagramPort(asyncio.DatagramProtocol):
             self._transport.close()
             await self._closed
             self._transport = None
+        await self._resolver.close()

@@ -175,12 +175,14 @@ class NodeDriver:
             await self._say_goodbye(protocol, self._engine)
         self._cancel_timers()
         self._publishers.reject_all(DriverError("the driver was stopped"))
-        if self._doorkeeper is not None:
-            await self._doorkeeper.close()
-        await self._datagrams.close()
-        await server.wait_closed()
-        self._recorder.row(TraceKind.STOP)
-        self._end()
+        try:
+            if self._doorkeeper is not None:
+                await self._doorkeeper.close()
+        finally:
+            await self._datagrams.close()
+            await server.wait_closed()
+            self._recorder.row(TraceKind.STOP)
+            self._end()
         self._raise_error()
 
     async def wait(self) -> None:

@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from epicast.core import Effects, EventBatch, Peer, Protocol, Recovered, TraceKind
+from epicast.core import Effects, EventBatch, NodeId, Peer, Protocol, Recovered, TraceKind
 from epicast.runtime.addresses import AddressBook
 from epicast.runtime.commits import Afterwards, Appended, AppendFailed, Commits
 from epicast.runtime.datagrams import DatagramPort
@@ -66,7 +66,7 @@ class Engine:
         )  # fmt: skip
         self._fx = Effects()
         self._fx.wall_offset = recorder.wall_offset
-        self._fx.room = links.room
+        self._fx.room = self._room
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0
 
@@ -165,13 +165,8 @@ class Engine:
     def _carry_out(self) -> None:
         effects = self._fx
         sends, deliveries, operations = effects.sends, effects.deliveries, effects.operations
-        if operations:
-            self._operations.learn_addresses(operations)
         if sends:
-            send = self._outbound.send
-            for to, message, channel in sends:
-                send(to, message, channel)
-            sends.clear()
+            self._send()
         if deliveries:
             for batch in deliveries:
                 self._deliver(batch)
@@ -179,6 +174,19 @@ class Engine:
         if operations:
             self._operations.run(operations)
             operations.clear()
+
+    def _send(self) -> None:
+        if self._fx.operations:
+            self._operations.learn_addresses(self._fx.operations)
+        send = self._outbound.send
+        for to, message, channel in self._fx.sends:
+            send(to, message, channel)
+        self._fx.sends.clear()
+
+    def _room(self, peer: NodeId) -> int:
+        """What is left after what the handler has sent so far: several layers may ask."""
+        self._send()
+        return self._links.room(peer)
 
     def _deliver(self, batch: EventBatch) -> None:
         self._recorder.delivered_events += batch.rows

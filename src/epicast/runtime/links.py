@@ -218,7 +218,10 @@ class LinkTable:
         self._write_rest(link, connection)
         link.connection, link.closing = None, connection
         connection.abort_after(self._limits.connect_timeout_ns)
-        connection.transport.write_eof()
+        try:
+            connection.transport.write_eof()
+        except OSError:  # lost, which the loop has not noticed yet
+            connection.transport.abort()
 
     def _write_rest(self, link: Link, connection: Connection) -> None:
         frames = link.take_all()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -15,8 +17,8 @@ from epicast.sim.simulation import Simulation
 class Published(Struct, gc=False):
     at: int
     batch: EventBatch
-    audience: frozenset[tuple[NodeId, int]]
-    """(node, incarnation) of the nodes that were up."""
+    membership: int
+    """How often nodes had gone up or down by then: those that started earlier are owed it."""
 
 
 class DeliveryLedger:
@@ -26,21 +28,16 @@ class DeliveryLedger:
         self._sim = simulation
         self.published: list[Published] = []
         self._index: dict[int, list[Published]] = {}
+        """Per stream, by sequence number."""
         self._delivered: dict[tuple[NodeId, int, int], IntervalSet] = {}
         self.deliveries = 0
-        self.delays_ns: list[int] = []
-        self._audience: frozenset[tuple[NodeId, int]] = frozenset()
-        self._audience_version = -1
+        self.delays_ns: array[int] = array("q")
+        """One per delivered batch."""
         simulation.on_delivery = self.on_delivery
 
     def publish(self, batch: EventBatch) -> Published:
-        """To be told right before a publication."""
-        if self._sim.membership_changes != self._audience_version:
-            self._audience_version = self._sim.membership_changes
-            self._audience = frozenset(
-                (each.id, each.incarnation) for each in self._sim.live_nodes()
-            )
-        published = Published(self._sim.now, batch, self._audience)
+        """To be told right before a publication; those of one stream in order."""
+        published = Published(self._sim.now, batch, self._sim.membership_changes)
         self.published.append(published)
         self._index.setdefault(batch.stream, []).append(published)
         return published
@@ -55,20 +52,27 @@ class DeliveryLedger:
                 f"twice; it had {had}"
             )
         self.deliveries += batch.rows
-        source = self._origin(batch)
-        if source is None or source.batch.slice(batch.first, batch.last) != batch:
+        covered = batch.first - 1
+        for source in self._origins(batch):
+            first, last = covered + 1, min(batch.last, source.batch.last)
+            if source.batch.slice(first, last) != batch.slice(first, last):
+                break
+            covered = last
+        if covered != batch.last:
             raise InvariantViolation(f"node {node} was delivered {batch}, which nobody published")
         self.delays_ns.append(now - source.at)
 
     def account(self, published: Iterable[Published] | None = None) -> tuple[int, int]:
         """Deliveries owed and made, of each event to each node up from then until now."""
-        alive = {(node.id, node.incarnation) for node in self._sim.live_nodes()}
+        alive = self._sim.live_nodes()
         owed = made = 0
         for each in self.published if published is None else published:
             batch = each.batch
-            for node, incarnation in each.audience & alive:
+            for node in alive:
+                if node.started > each.membership:
+                    continue
                 owed += batch.rows
-                had = self._delivered.get((node, incarnation, batch.stream))
+                had = self._delivered.get((node.id, node.incarnation, batch.stream))
                 if had is None:
                     continue
                 missing = had.missing(batch.first, batch.last)
@@ -80,16 +84,18 @@ class DeliveryLedger:
         owed, made = self.account(published)
         return made / owed if owed else 1.0
 
-    def _origin(self, batch: EventBatch) -> Published | None:
-        """Publications of a stream come in the order of their numbers."""
-        published = self._index.get(batch.stream, [])
-        place = bisect_right(published, batch.first, key=_first) - 1
-        found = published[place] if place >= 0 else None
-        return found if found is not None and batch.last <= found.batch.last else None
-
-
-def _first(published: Published) -> int:
-    return published.batch.first
+    def _origins(self, batch: EventBatch) -> Iterator[Published]:
+        """What was published of the numbers of `batch`, as long as there is no hole."""
+        index = self._index.get(batch.stream, [])
+        wanted = batch.first
+        at = bisect_right(index, wanted, key=attrgetter("batch.first")) - 1
+        while 0 <= at < len(index) and wanted <= batch.last:
+            published = index[at]
+            if not published.batch.first <= wanted <= published.batch.last:
+                return
+            yield published
+            wanted = published.batch.last + 1
+            at += 1
 
 
 def check_nodes(simulation: Simulation) -> None:

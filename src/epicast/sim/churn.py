@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-from epicast.core import ConfigError, NodeId
+from epicast.core import MAX_NODE_ID, ConfigError, NodeId
 from epicast.core.sampling import choose
 from epicast.deployment import Duration, Fraction, FractionRate, parse_duration, without_unit
 from epicast.sim.faults import Injector
@@ -82,8 +82,12 @@ def schedule_trace(
         simulation.scheduler.at(event.at_ns, act, event)
 
 
-def parse_churn_trace(text: str, source_name: str) -> list[ChurnEvent]:
-    """A line per event: time, action, node, such as `12.5s crash 17`; `#` starts a comment."""
+def parse_churn_trace(text: str, source_name: str, nodes: int) -> list[ChurnEvent]:
+    """A line per event: time, action, node, such as `12.5s crash 17`; `#` starts a comment.
+
+    `nodes` are there without being named in the trace, from 1 on.
+    """
+    lines: dict[int, int] = {}
     events = []
     for number, line in enumerate(text.splitlines(), start=1):
         fields = line.partition("#")[0].split()
@@ -91,12 +95,20 @@ def parse_churn_trace(text: str, source_name: str) -> list[ChurnEvent]:
             continue
         try:
             at, action, node = fields
-            if action not in ("join", "leave", "crash"):
+            if action not in ("join", "leave", "crash") or not 1 <= int(node) < MAX_NODE_ID:
                 raise ValueError
             events.append(ChurnEvent(parse_duration(at), action, int(node)))  # type: ignore[arg-type]
+            lines.setdefault(int(node), number)
         except (ValueError, ConfigError):
             raise ConfigError(
                 f"{source_name}, line {number}: expected a time, join, leave or crash, and a node, "
                 f"such as '12.5s crash 17'; found '{line.strip()}'"
             ) from None
-    return sorted(events)
+    joining = {event.node for event in events if event.action == "join"}
+    for stranger, number in lines.items():
+        if stranger > nodes and stranger not in joining:
+            raise ConfigError(
+                f"{source_name}, line {number}: node {stranger} never joins and is not one of "
+                f"1..{nodes}"
+            )
+    return sorted(events, key=lambda event: event.at_ns)  # those of one instant as written

@@ -23,6 +23,8 @@ class DriftingClock:
     def true(self, local: int) -> int:
         """The first instant at which the clock shows at least `local`."""
         instant = self._since + ceil((local - self._offset) / self._pace)
-        while self.local(instant) < local:
+        while self.local(instant) < local:  # the division rounds, to either side
             instant += 1
+        while self.local(instant - 1) >= local:
+            instant -= 1
         return instant

@@ -1,9 +1,9 @@
 """How simulated connections come about and end, and who is told.
 
-An answer to `connect`, or the end of a connection that was wanted, is told by a call of its own: we
-are often in the middle of carrying out somebody's effects. It counts at the moment it is told. Until
-then a `disconnect` takes it back, and a `connect` that comes before a down was told is answered by
-it, as on the network.
+An answer to `connect`, or the end of a connection that was wanted, is told by a call of its own:
+we are often in the middle of carrying out somebody's effects. It counts at the moment it is told.
+Until then a `disconnect` takes it back, and a `connect` that comes before a down was told is
+answered by it, as on the network.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec import Struct, field
 
@@ -17,28 +17,60 @@ class Commit(Struct):
     afterwards: list[Callable[[], None]] = field(default_factory=list)
     """What waits for it: sends and deliveries that must not come before the write."""
 
+    def firsts(self) -> dict[int, int]:
+        """Where the commit begins in each stream it appends to."""
+        firsts: dict[int, int] = {}
+        for batch in self.batches:
+            firsts.setdefault(batch.stream, batch.first)
+        return firsts
+
+    def size(self) -> int:
+        return sum(batch.wire_size() for batch in self.batches)
+
 
 class SimDisk:
     """Commits become durable in order, `sync_ns` after they were made."""
 
-    __slots__ = ("_free_bytes", "_saved", "_streams", "pending", "sync_ns")
+    __slots__ = ("_capacity", "_failed", "_full", "_saved", "_streams", "_used", "pending",
+                 "sync_ns")  # fmt: skip
 
     def __init__(self, sync_ns: int, capacity_bytes: int = 1 << 62) -> None:
         self.sync_ns = sync_ns
         self.pending: list[Commit] = []
-        self._free_bytes = capacity_bytes
+        self._capacity = capacity_bytes
+        self._used = 0
+        """Bytes stored and about to be."""
+        self._full = False
+        self._failed: dict[int, int] = {}
+        """Where streams stopped: nothing behind that is stored before it has been."""
         self._streams: dict[int, list[EventBatch]] = {}
         self._saved: dict[str, bytes] = {}
 
-    def has_room(self, batches: Iterable[EventBatch]) -> bool:
-        return sum(batch.wire_size() for batch in batches) <= self._free_bytes
-
     def fill(self) -> None:
         """Disk full: nothing more can be appended."""
-        self._free_bytes = 0
+        self._full = True
 
-    def free(self, free_bytes: int = 1 << 62) -> None:
-        self._free_bytes = free_bytes
+    def free(self) -> None:
+        """Undo `fill`."""
+        self._full = False
+
+    def accept(self, commit: Commit) -> str:
+        """Take a commit in, to be synced later; if that cannot be, why not."""
+        firsts, size = commit.firsts(), commit.size()
+        reason = ""
+        if firsts and (self._full or self._used + size > self._capacity):
+            reason = "disk full"
+        elif any(first > self._failed.get(stream, first) for stream, first in firsts.items()):
+            reason = "an append before it failed"
+        for stream, first in firsts.items():
+            if reason:
+                self._failed[stream] = min(first, self._failed.get(stream, first))
+            else:
+                self._failed.pop(stream, None)
+        if not reason:
+            self._used += size
+            self.pending.append(commit)
+        return reason
 
     def sync(self, commit: Commit) -> dict[int, int]:
         """Make the oldest pending commit durable; the new end of each stream it touches."""
@@ -47,7 +79,6 @@ class SimDisk:
         ends: dict[int, int] = {}
         for batch in commit.batches:
             self._streams.setdefault(batch.stream, []).append(batch)
-            self._free_bytes -= batch.wire_size()
             ends[batch.stream] = batch.last
         self._saved.update(commit.saves)
         return ends
@@ -67,8 +98,11 @@ class SimDisk:
         return found
 
     def crash(self, *, lose_everything: bool) -> None:
+        self._used -= sum(commit.size() for commit in self.pending)
         self.pending.clear()
+        self._failed.clear()
         if lose_everything:
+            self._used = 0
             self._streams.clear()
             self._saved.clear()
 

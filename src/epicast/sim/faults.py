@@ -6,13 +6,13 @@ are hit is drawn, from the seed, when the fault strikes, so that only nodes aliv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
 
-from epicast.core import ConfigError, NodeId, Peer
+from epicast.core import NEVER, ConfigError, NodeId, Peer
 from epicast.core.sampling import sample
 from epicast.deployment import Duration, Fraction, without_unit
 from epicast.sim.clock import DriftingClock
@@ -42,6 +42,10 @@ class NodeFault(Fault, kw_only=True, frozen=True, rename=without_unit, tag=str.l
         alive = simulation.live_nodes()
         wanted = self.count if self.count is not None else round((self.share or 0) * len(alive))
         return sample(rng, alive, wanted)
+
+
+Below = Annotated[Fraction, Meta(lt=1)]
+"""A share of packets: if it were all of them, it would be a cut."""
 
 
 class Crash(NodeFault, kw_only=True, frozen=True, rename=without_unit, tag="crash"):
@@ -81,7 +85,7 @@ class CutLink(Fault, kw_only=True, frozen=True, rename=without_unit, tag="cut"):
 
 
 class Partition(Fault, kw_only=True, frozen=True, rename=without_unit, tag="partition"):
-    """Split the nodes at random into this share and the rest."""
+    """Split the nodes at random into this share and the rest, which newcomers belong to."""
 
     for_ns: Duration
     share: Fraction = 0.5
@@ -91,9 +95,9 @@ class Weather(Fault, kw_only=True, frozen=True, rename=without_unit, tag="weathe
     """Bad conditions on all paths for a while."""
 
     for_ns: Duration
-    loss: Fraction = 0.0
-    duplication: Fraction = 0.0
-    reordering: Fraction = 0.0
+    loss: Below = 0.0
+    duplication: Below = 0.0
+    reordering: Below = 0.0
 
 
 AnyFault = Crash | Leave | Pause | Drift | DiskFull | CutLink | Partition | Weather
@@ -108,6 +112,8 @@ class Injector:
         self._max_contacts = max_contacts
         self._normal = simulation.network.conditions
         self._weather: list[Weather] = []
+        self._lasting: dict[tuple[str, NodeId, int], int] = {}
+        """Until when a node suffers of what: faults may overlap."""
 
     def schedule(self, faults: Sequence[AnyFault]) -> None:
         for fault in faults:
@@ -123,23 +129,24 @@ class Injector:
         match fault:
             case Crash():
                 for node in fault.choose(sim, self._rng):
-                    sim.crash(node, lose_disk=fault.lose_disk, silently=fault.silently)
-                    if fault.restart_after_ns is not None:
+                    if node.alive and fault.restart_after_ns is not None:
                         sim.scheduler.at(sim.now + fault.restart_after_ns, self.restart, node)
+                    sim.crash(node, lose_disk=fault.lose_disk, silently=fault.silently)
             case Leave():
                 for node in fault.choose(sim, self._rng):
                     sim.stop(node)
             case Pause():
                 for node in fault.choose(sim, self._rng):
-                    sim.pause(node)
-                    sim.scheduler.at(sim.now + fault.for_ns, _resume, sim, node)
+                    if node.alive:
+                        sim.pause(node)
+                        self._end_after(fault.for_ns, "pause", node, self._resume)
             case Drift():
                 self._drift(fault)
             case DiskFull():
                 for node in fault.choose(sim, self._rng):
                     if node.disk is not None:
                         node.disk.fill()
-                        sim.scheduler.at(sim.now + fault.for_ns, _free_disk, node)
+                        self._end_after(fault.for_ns, "disk full", node, _free_disk)
             case CutLink():
                 a, b = fault.between
                 paths = {(a, b)} if fault.one_way else {(a, b), (b, a)}
@@ -166,7 +173,33 @@ class Injector:
             local = sim.now if node.clock is None else node.clock.local(sim.now)
             sim.set_clock(node, DriftingClock(rate, sim.now, local - sim.now))
             if fault.for_ns is not None:
-                sim.scheduler.at(sim.now + fault.for_ns, _steady_clock, sim, node)
+                self._end_after(fault.for_ns, "drift", node, self._steady_clock)
+
+    def _end_after(
+        self, for_ns: int, what: str, node: SimNode, end: Callable[[SimNode], None]
+    ) -> None:
+        """Have `end` called when no fault of this kind holds the node any more."""
+        # A pause ends with the process; disks and clocks outlive it.
+        key = (what, node.id, node.incarnation if what == "pause" else 0)
+        over = self._sim.now + for_ns
+        self._lasting[key] = max(over, self._lasting.get(key, over))
+
+        def end_unless_longer(_: Any, __: Any) -> None:
+            if self._lasting.get(key, NEVER) <= self._sim.now:
+                del self._lasting[key]
+                if key[2] in (0, node.incarnation):
+                    end(node)
+
+        self._sim.scheduler.at(over, end_unless_longer)
+
+    def _resume(self, node: SimNode) -> None:
+        self._sim.resume(node)
+
+    def _steady_clock(self, node: SimNode) -> None:
+        """Stop drifting; time gained or lost stays so, clocks do not jump."""
+        if node.clock is not None:
+            now = self._sim.now
+            self._sim.set_clock(node, DriftingClock(0.0, now, node.clock.local(now) - now))
 
     def _cut(self, cut: Any, for_ns: int) -> None:
         self._sim.network.cut(cut)
@@ -191,20 +224,9 @@ class Injector:
         self._sim.network.set_conditions(structs.replace(normal, **worst))
 
 
-def _resume(simulation: Simulation, node: SimNode) -> None:
-    simulation.resume(node)
-
-
-def _free_disk(node: SimNode, _: Any) -> None:
-    if node.disk is not None:
-        node.disk.free()
-
-
-def _steady_clock(simulation: Simulation, node: SimNode) -> None:
-    """Stop drifting; time gained or lost stays so, clocks do not jump."""
-    if node.alive and node.clock is not None:
-        now = simulation.now
-        simulation.set_clock(node, DriftingClock(0.0, now, node.clock.local(now) - now))
+def _free_disk(node: SimNode) -> None:
+    assert node.disk is not None
+    node.disk.free()
 
 
 def _mend(simulation: Simulation, cut: Any) -> None:

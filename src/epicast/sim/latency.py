@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from epicast.core import ConfigError, NodeId
 
 _BLOCK = 1 << 14
+_LONGEST_MS = 3_600_000.0
 
 
 class Latency(ABC):
@@ -61,7 +62,9 @@ class DrawnLatency(Latency):
         start = self._next
         end = start + len(targets)
         if end > len(self._block):
-            self._block = self.sample(max(_BLOCK, len(targets))).astype(np.int64).tolist()
+            # Use up what is left: delays must not depend on how many are drawn at a time.
+            left = self._block[start:]
+            self._block = left + self.sample(max(_BLOCK, len(targets))).astype(np.int64).tolist()
             start, end = 0, len(targets)
         self._next = end
         return self._block[start:end]
@@ -116,9 +119,7 @@ class PercentileLatency(DrawnLatency):
             self._ranks, self._delays = _fit_moments(tuple(ranks), tuple(delays), *moments_ns)
 
     def sample(self, count: int) -> NDArray[np.float64]:
-        delays: NDArray[np.float64] = np.interp(
-            self._rng.random(count), self._ranks, self._delays
-        )
+        delays: NDArray[np.float64] = np.interp(self._rng.random(count), self._ranks, self._delays)
         return delays
 
     def typical(self) -> int:
@@ -200,17 +201,19 @@ class MatrixLatency(Latency):
 
 
 def parse_matrix(text: str, source_name: str) -> NDArray[np.int64]:
-    """A matrix file: a line per site, delays in milliseconds, `#` starts a comment."""
+    """A matrix file: a line per site, delays in milliseconds (up to an hour), `#` starts a
+    comment."""
     rows: list[list[float]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         fields = line.partition("#")[0].replace(",", " ").split()
         if not fields:
             continue
         try:
-            rows.append([float(field) for field in fields])
+            rows.append([_milliseconds(field) for field in fields])
         except ValueError:
             raise ConfigError(
-                f"{source_name}, line {number}: expected delays in milliseconds, such as '15 72.5'"
+                f"{source_name}, line {number}: expected delays in milliseconds, such as "
+                f"'15 72.5'; found '{line.strip()}'"
             ) from None
         if len(rows[-1]) != len(rows[0]):
             raise ConfigError(
@@ -220,6 +223,13 @@ def parse_matrix(text: str, source_name: str) -> NDArray[np.int64]:
     if not rows or len(rows) != len(rows[0]):
         raise ConfigError(f"{source_name}: {len(rows)} lines do not make a square table")
     return (np.array(rows) * 1e6).astype(np.int64)
+
+
+def _milliseconds(field: str) -> float:
+    delay = float(field)
+    if not 0 <= delay <= _LONGEST_MS:
+        raise ValueError
+    return delay
 
 
 EPTO_PERCENTILES_NS = {5.0: 15_000_000, 50.0: 125_000_000, 95.0: 366_000_000}

@@ -98,7 +98,7 @@ class Network:
         self.latency = latency
         self.conditions = conditions
         self.sent = 0
-        """Messages sent, one per target."""
+        """Messages sent, one per target; one to a group counts once."""
         self.sent_bytes = 0
         """Counted where bandwidth or a trace needs sizes."""
         self._rng = Random(seed)
@@ -201,13 +201,14 @@ class Network:
             self._sim.note_drop(sender, 0, "group not joined", size)
             return
         receivers = tuple(node for node in members.values() if node is not sender)
-        self._send_packet(sender, Outgoing(receivers, message, size, DATAGRAM, None))
+        if receivers:
+            self._send_packet(sender, Outgoing(receivers, message, size, DATAGRAM, None))
 
     def _send_packet(self, sender: SimNode, item: Outgoing) -> None:
-        if sender.known is not None:
-            if item.size + DATAGRAM_HEADER_BYTES > self.conditions.datagram_mtu:
-                self._sim.note_drop(sender, 0, "datagram too large", item.size)
-                return
+        too_large = item.size + DATAGRAM_HEADER_BYTES > self.conditions.datagram_mtu
+        if too_large and sender.known is not None:
+            self._sim.note_drop(sender, 0, "datagram too large", item.size)
+            return
         self.sent += 1
         self.sent_bytes += item.size
         if sender.interface is not None:
@@ -296,6 +297,11 @@ class Network:
 
     def set_bandwidth(self, node: SimNode, bandwidth: Bandwidth) -> None:
         node.interface = Interface(bandwidth)
+
+    def reset_interface(self, node: SimNode) -> None:
+        """What was queued is gone."""
+        if node.interface is not None:
+            node.interface = Interface(node.interface.bandwidth)
 
     def _enqueue(self, sender: SimNode, interface: Interface, item: Outgoing) -> None:
         if not interface.enqueue(item):

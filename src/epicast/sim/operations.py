@@ -26,24 +26,35 @@ class OperationRunner:
             fx.Know: lambda node, op: None,  # taken in before the sends of its step
             fx.Join: lambda node, op: simulation.network.join(node, op.group),
             fx.Leave: lambda node, op: simulation.network.leave(node, op.group),
-            fx.Append: lambda node, op: self._commit.batches.append(op.batch),
-            fx.Save: lambda node, op: self._commit.saves.__setitem__(op.name, op.value),
+            fx.Append: lambda node, op: self._writes.batches.append(op.batch),
+            fx.Save: lambda node, op: self._writes.saves.__setitem__(op.name, op.value),
             fx.SendAfterAppend: self._send_after_append,
             fx.DeliverAfterAppend: self._deliver_after_append,
+            fx.TopicDelivery: lambda node, op: simulation.hand_over(node, op.batch),
             fx.Read: self._read,
             fx.Acknowledge: self._acknowledge,
             fx.Refuse: self._refuse,
             fx.Drop: self._drop,
             fx.ViewChange: self._view_change,
         }
-        self._commit = Commit()
+        self._commits: list[Commit | None] = []
 
     def run(self, node: SimNode, operations: Sequence[fx.Operation]) -> None:
+        # Runs may nest: an application publishes in answer to a delivery.
+        self._commits.append(None)
         for operation in operations:
             self._runners[type(operation)](node, operation)
-        if self._commit.batches or self._commit.saves or self._commit.afterwards:
-            commit, self._commit = self._commit, Commit()
+        commit = self._commits.pop()
+        if commit is not None:
             self._write(node, commit)
+
+    @property
+    def _writes(self) -> Commit:
+        """The commit of the step at hand, which most steps have no use for."""
+        commit = self._commits[-1]
+        if commit is None:
+            commit = self._commits[-1] = Commit()
+        return commit
 
     def _connect(self, node: SimNode, operation: fx.Connect) -> None:
         self._sim.record(node, TraceKind.CONNECT, peer=operation.peer.id)
@@ -82,10 +93,10 @@ class OperationRunner:
 
     def _send_after_append(self, node: SimNode, operation: fx.SendAfterAppend) -> None:
         send = (operation.to, operation.message, operation.channel)
-        self._commit.afterwards.append(partial(self._sim.network.transmit, node, (send,)))
+        self._writes.afterwards.append(partial(self._sim.network.transmit, node, (send,)))
 
     def _deliver_after_append(self, node: SimNode, operation: fx.DeliverAfterAppend) -> None:
-        self._commit.afterwards.append(partial(self._sim.hand_over, node, operation.batch))
+        self._writes.afterwards.append(partial(self._sim.hand_over, node, operation.batch))
 
     def _read(self, node: SimNode, operation: fx.Read) -> None:
         batches = (
@@ -106,33 +117,61 @@ class OperationRunner:
 
     def _write(self, node: SimNode, commit: Commit) -> None:
         disk = node.disk
-        if disk is None or not disk.has_room(commit.batches):
-            reason = "no disk" if disk is None else "disk full"
-            for batch in commit.batches:
-                failed = (batch.stream, batch.first, reason)
-                self._sim.scheduler.at(self._sim.now, self._append_failed, node, failed)
-            if not commit.batches:
-                for action in commit.afterwards:
-                    action()
+        writes = bool(commit.batches or commit.saves)
+        if disk is not None and disk.pending and not writes:
+            disk.pending[-1].afterwards += commit.afterwards
             return
-        if not (commit.batches or commit.saves) and not disk.pending:
-            for action in commit.afterwards:
-                action()
-            return
-        disk.pending.append(commit)
-        at = self._sim.now + disk.sync_ns
-        self._sim.scheduler.at(at, self._synced, (node, node.incarnation), commit)
+        if disk is not None and writes:
+            refusal = disk.accept(commit)
+        else:
+            refusal = "no disk" if commit.batches else ""
+        lived = (node, node.incarnation)
+        if refusal:
+            self._refuse_commit(node, commit, refusal)
+        elif disk is not None and writes:
+            self._sim.scheduler.at(self._sim.now + disk.sync_ns, self._synced, lived, commit)
+        else:
+            self._act(commit)
 
-    def _append_failed(self, node: SimNode, failed: tuple[int, int, str]) -> None:
-        self._sim.stimulate(node, "on_append_failed", *failed)
+    def _refuse_commit(self, node: SimNode, commit: Commit, reason: str) -> None:
+        lived = (node, node.incarnation)
+        for stream, first in commit.firsts().items():
+            failed = (stream, first, reason)
+            self._sim.scheduler.at(self._sim.now, self._append_failed, lived, failed)
+        for _ in commit.afterwards:
+            self._sim.note_drop(node, 0, "append failed", 0)
+
+    def _append_failed(self, writer: tuple[SimNode, int], failed: tuple[int, int, str]) -> None:
+        node, incarnation = writer
+        if node.incarnation == incarnation:
+            self._sim.stimulate(node, "on_append_failed", *failed)
 
     def _synced(self, writer: tuple[SimNode, int], commit: Commit) -> None:
         node, incarnation = writer
         if node.incarnation != incarnation or not node.alive:
             return
-        assert node.disk is not None
-        for stream, end in node.disk.sync(commit).items():
-            self._sim.record(node, TraceKind.APPEND, stream=stream, last=end)
+        ends = self._sync(node, commit)
+        for stream, end in ends.items():
             self._sim.stimulate(node, "on_appended", stream, end)
+        if node.paused:
+            node.backlog.append(partial(self._act, commit))
+        else:
+            self._act(commit)
+
+    def finish_writes(self, node: SimNode) -> None:
+        """The node leaves in good order: what it has written is kept, what waits for it done."""
+        while node.disk is not None and node.disk.pending:
+            commit = node.disk.pending[0]
+            self._sync(node, commit)
+            self._act(commit)
+
+    def _sync(self, node: SimNode, commit: Commit) -> dict[int, int]:
+        assert node.disk is not None
+        ends = node.disk.sync(commit)
+        for stream, end in ends.items():
+            self._sim.record(node, TraceKind.APPEND, stream=stream, last=end)
+        return ends
+
+    def _act(self, commit: Commit) -> None:
         for action in commit.afterwards:
             action()

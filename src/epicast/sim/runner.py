@@ -91,6 +91,8 @@ class ScenarioRun:
         self._factory = stack_factory(scenario.stack, scenario.configs)
         self._rng = Random(derive_seed(self.seed, "scenario"))
         self._injector = Injector(self.simulation, Random(derive_seed(self.seed, "faults")))
+        # Ids that newcomers cannot take: nodes that join later have them already.
+        self._newest = max((scenario.nodes, *(event.node for event in loaded.trace)))
         self._sequences: dict[NodeId, int] = {}
         self._published: list[list[Published]] = [[] for _ in scenario.workload]
 
@@ -105,11 +107,13 @@ class ScenarioRun:
                 if progress is not None:
                     progress(look / _LOOKS, f"{simulation.now / 1e9:.1f} s simulated")
         except Exception as error:
-            raise ScenarioFailed(f"{error}\nrepeat with: {self.replay_line()}") from error
+            what = str(error) if isinstance(error, EpicastError) else repr(error)
+            raise ScenarioFailed(f"{what}\nrepeat with: {self.replay_line()}") from error
         return self._outcome()
 
     def replay_line(self) -> str:
-        return f"epicast {self.loaded.source} --seed {self.seed}"
+        batch = f" --batch {self._batch}" if self._batch else ""
+        return f"epicast {self.loaded.source} --seed {self.seed}{batch}"
 
     # -- schedule --------------------------------------------------------------------------------
 
@@ -128,7 +132,9 @@ class ScenarioRun:
         schedule_trace(self.simulation, self.loaded.trace, self._add_node, self._injector)
 
     def _add_node(self, node: NodeId | None = None, _: Any = None) -> None:
-        identity = node if node is not None else max(self.simulation.nodes, default=0) + 1
+        if node is None:
+            self._newest += 1
+        identity = self._newest if node is None else node
         if identity in self.simulation.nodes:
             return
         contacts = self._injector.contacts(identity)
@@ -140,9 +146,9 @@ class ScenarioRun:
             chosen = workload.publishers[index % len(workload.publishers)]
             node = self.simulation.nodes.get(chosen)
         else:
-            alive = self.simulation.live_nodes()
-            node = choose(self._rng, alive) if alive else None
-        if node is None or not node.alive:
+            running = [node for node in self.simulation.live_nodes() if not node.paused]
+            node = choose(self._rng, running) if running else None
+        if node is None or not node.alive or node.paused:
             return
         remaining = workload.batch
         while remaining:

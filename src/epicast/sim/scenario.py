@@ -6,6 +6,8 @@ read: an unknown key, a wrong unit or a node that does not exist is an error bef
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,28 +22,32 @@ from epicast.deployment import (
     Duration,
     Fraction,
     Size,
+    format_duration,
+    format_size,
     load_document,
     without_unit,
 )
-from epicast.protocols.catalog import stack_factory
+from epicast.protocols.catalog import DISSEMINATION, LAYERS, stack_factory
 from epicast.protocols.cyclon import CyclonConfig
 from epicast.protocols.flood import FloodConfig
 from epicast.protocols.gossip import PushGossipConfig
 from epicast.protocols.hyparview import HyParViewConfig
 from epicast.sim.churn import Churn, ChurnEvent, parse_churn_trace
-from epicast.sim.faults import AnyFault, CutLink, NodeFault
+from epicast.sim.faults import AnyFault, Below, CutLink, NodeFault
 from epicast.sim.latency import (
-    EPTO_MOMENTS_NS,
-    EPTO_PERCENTILES_NS,
     ConstantLatency,
     Latency,
     MatrixLatency,
     PercentileLatency,
     UniformLatency,
+    epto_latency,
     parse_matrix,
 )
 
 Positive = Annotated[int, Meta(ge=1)]
+SomeRate = Annotated[Rate, Meta(ge=1)]
+_PERCENTILE = re.compile(r"p[0-9]{1,3}(\.[0-9]{1,6})?")
+_MAX_BATCH_BYTES = 1 << 30
 LayerName = Literal["hyparview", "cyclon", "flood", "gossip"]
 
 
@@ -52,10 +58,19 @@ class Section(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, ren
 class ConstantDelay(Section, frozen=True, kw_only=True, tag_field="model", tag="constant"):
     delay_ns: Duration
 
+    def model(self, seed: int) -> Latency:
+        return ConstantLatency(self.delay_ns)
+
 
 class UniformDelay(Section, frozen=True, kw_only=True, tag_field="model", tag="uniform"):
     low_ns: Duration
     high_ns: Duration
+
+    def __post_init__(self) -> None:
+        self.model(0)
+
+    def model(self, seed: int) -> Latency:
+        return UniformLatency(self.low_ns, self.high_ns, seed)
 
 
 class PercentileDelay(Section, frozen=True, kw_only=True, tag_field="model", tag="percentiles"):
@@ -66,15 +81,26 @@ class PercentileDelay(Section, frozen=True, kw_only=True, tag_field="model", tag
     sd_ns: Duration | None = None
 
     def __post_init__(self) -> None:
-        for name in self.points:
-            if not name.startswith("p") or not name[1:].replace(".", "", 1).isdigit():
-                raise ConfigError(f"points: '{name}' is not a percentile such as 'p50'")
         if (self.mean_ns is None) != (self.sd_ns is None):
             raise ConfigError("mean and sd are given together or not at all")
+        self.model(0)
+
+    def model(self, seed: int) -> Latency:
+        points: dict[float, int] = {}
+        for name, delay in self.points.items():
+            if not _PERCENTILE.fullmatch(name) or float(name[1:]) in points:
+                raise ConfigError(f"points: '{name}' is not another percentile such as 'p50'")
+            points[float(name[1:])] = delay
+        if self.mean_ns is None or self.sd_ns is None:
+            return PercentileLatency(points, seed)
+        return PercentileLatency(points, seed, (self.mean_ns, self.sd_ns))
 
 
 class EptoDelay(Section, frozen=True, kw_only=True, tag_field="model", tag="epto"):
     """The wide-area distribution of EpTO's evaluation."""
+
+    def model(self, seed: int) -> Latency:
+        return epto_latency(seed)
 
 
 class MatrixDelay(Section, frozen=True, kw_only=True, tag_field="model", tag="matrix"):
@@ -87,8 +113,8 @@ DelaySection = ConstantDelay | UniformDelay | PercentileDelay | EptoDelay | Matr
 
 
 class BandwidthSection(Section, frozen=True, kw_only=True):
-    up: Rate
-    down: Rate
+    up: SomeRate
+    down: SomeRate
     queue: Annotated[Size, Meta(ge=1)] = 4 << 20
 
 
@@ -101,9 +127,9 @@ class ServiceSection(Section, frozen=True, kw_only=True):
 
 class NetworkSection(Section, frozen=True, kw_only=True):
     latency: DelaySection = field(default_factory=lambda: ConstantDelay(delay_ns=1_000_000))
-    loss: Fraction = 0.0
-    duplication: Fraction = 0.0
-    reordering: Fraction = 0.0
+    loss: Below = 0.0
+    duplication: Below = 0.0
+    reordering: Below = 0.0
     bandwidth: BandwidthSection | None = None
 
 
@@ -120,6 +146,16 @@ class Workload(Section, frozen=True, kw_only=True):
     expect_delivery: Fraction | None = None
     """The least delivery of this workload's own events, beside that of the whole scenario."""
 
+    def __post_init__(self) -> None:
+        if self.batch * self.size_bytes > _MAX_BATCH_BYTES:
+            most = format_size(_MAX_BATCH_BYTES)
+            raise ConfigError(f"{self.batch} events of this size are more than {most} in a batch")
+
+    @property
+    def last_ns(self) -> int:
+        """When the last batch is published."""
+        return self.from_ns + (self.count - 1) * self.every_ns
+
 
 class ExpectSection(Section, frozen=True, kw_only=True):
     """What must be true at the end."""
@@ -134,14 +170,14 @@ class Scenario(Section, frozen=True, kw_only=True):
     description: str = ""
     seed: int = 1
     nodes: Annotated[int, Meta(ge=1, le=1_000_000)]
-    duration_ns: Duration
+    duration_ns: Annotated[Duration, Meta(gt=0)]
     join_every_ns: Duration = 10_000_000
     """Between the first node and the second, and so on."""
     stack: list[LayerName]
-    hyparview: HyParViewConfig = field(default_factory=HyParViewConfig)
-    cyclon: CyclonConfig = field(default_factory=CyclonConfig)
-    flood: FloodConfig = field(default_factory=FloodConfig)
-    gossip: PushGossipConfig = field(default_factory=PushGossipConfig)
+    hyparview: HyParViewConfig | None = None
+    cyclon: CyclonConfig | None = None
+    flood: FloodConfig | None = None
+    gossip: PushGossipConfig | None = None
     network: NetworkSection = field(default_factory=NetworkSection)
     service: ServiceSection | None = None
     disk_sync_ns: Duration | None = None
@@ -154,7 +190,9 @@ class Scenario(Section, frozen=True, kw_only=True):
     expect: ExpectSection = field(default_factory=ExpectSection)
 
     def __post_init__(self) -> None:
-        stack_factory(self.stack, {})
+        stack_factory(self.stack, self.configs)
+        self._check_layers()
+        self._check_times()
         for index, workload in enumerate(self.workload):
             self._check_nodes(workload.publishers, f"workload[{index}].publishers")
         for index, fault in enumerate(self.faults):
@@ -162,6 +200,30 @@ class Scenario(Section, frozen=True, kw_only=True):
                 self._check_nodes(fault.between, f"faults[{index}].between")
             elif isinstance(fault, NodeFault):
                 self._check_nodes(fault.nodes, f"faults[{index}].nodes")
+        if self.churn is not None:
+            self._check_nodes(self.churn.spare, "churn.spare")
+
+    def _check_layers(self) -> None:
+        for name in LAYERS:
+            if getattr(self, name) is not None and name not in self.stack:
+                raise ConfigError(f"{name}: has no effect, it is not in the stack {self.stack}")
+        if self.workload and not any(name in DISSEMINATION for name in self.stack):
+            known = " or ".join(DISSEMINATION)
+            raise ConfigError(f"workload: nothing in the stack {self.stack} publishes; add {known}")
+
+    def _check_times(self) -> None:
+        """What would come after the end would silently not come at all."""
+        plans = [(f"nodes: the last of {self.nodes} joins", (self.nodes - 1) * self.join_every_ns)]
+        for index, workload in enumerate(self.workload):
+            plans.append((f"workload[{index}]: the last batch comes", workload.last_ns))
+        for index, fault in enumerate(self.faults):
+            plans.append((f"faults[{index}].at: it comes", fault.at_ns))
+        if self.churn is not None:
+            plans.append(("churn.from: it begins", self.churn.from_ns))
+        for what, at_ns in plans:
+            if at_ns >= self.duration_ns:
+                at, end = format_duration(at_ns), format_duration(self.duration_ns)
+                raise ConfigError(f"{what} at {at}, but the run ends after {end}")
 
     def _check_nodes(self, nodes: list[int] | tuple[int, int], key: str) -> None:
         for node in nodes:
@@ -170,7 +232,9 @@ class Scenario(Section, frozen=True, kw_only=True):
 
     @property
     def configs(self) -> dict[str, Config]:
-        return {name: getattr(self, name) for name in self.stack}
+        """Of the layers that have one."""
+        given = {name: getattr(self, name) for name in self.stack}
+        return {name: config for name, config in given.items() if config is not None}
 
 
 class LoadedScenario(Struct, frozen=True):
@@ -184,44 +248,37 @@ class LoadedScenario(Struct, frozen=True):
 
     def latency(self, seed: int) -> Latency:
         section = self.scenario.network.latency
-        match section:
-            case ConstantDelay():
-                return ConstantLatency(section.delay_ns)
-            case UniformDelay():
-                return UniformLatency(section.low_ns, section.high_ns, seed)
-            case EptoDelay():
-                return PercentileLatency(EPTO_PERCENTILES_NS, seed, EPTO_MOMENTS_NS)
-            case PercentileDelay():
-                points = {float(name[1:]): delay for name, delay in section.points.items()}
-                if section.mean_ns is None or section.sd_ns is None:
-                    return PercentileLatency(points, seed)
-                return PercentileLatency(points, seed, (section.mean_ns, section.sd_ns))
-            case MatrixDelay():
-                return MatrixLatency(parse_matrix(self.matrix or "", section.file))
+        if isinstance(section, MatrixDelay):
+            return MatrixLatency(parse_matrix(self.matrix or "", section.file))
+        return section.model(seed)
 
 
 def load_scenario(path: Path, read: Callable[[Path], str] | None = None) -> LoadedScenario:
     """Read a scenario file and the files it names, relative to it."""
     read = read or _read
     scenario = load_document(read(path), str(path), Scenario)
-    matrix = None
-    if isinstance(scenario.network.latency, MatrixDelay):
-        matrix = read(path.parent / scenario.network.latency.file)
-    trace: list[ChurnEvent] = []
+    matrix, trace, section = None, [], scenario.network.latency
+    if isinstance(section, MatrixDelay):
+        file = path.parent / section.file
+        try:
+            matrix = read(file)
+            parse_matrix(matrix, str(file))
+        except ConfigError as error:
+            raise ConfigError(f"{path}: network.latency.file: {error}") from None
     if scenario.churn_trace is not None:
-        trace_path = path.parent / scenario.churn_trace
-        trace = parse_churn_trace(read(trace_path), str(trace_path))
-    loaded = LoadedScenario(scenario, f"simulate {path}", matrix, trace)
-    try:
-        loaded.latency(0)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: network.latency: {error}") from None
-    return loaded
+        file = path.parent / scenario.churn_trace
+        try:
+            trace = parse_churn_trace(read(file), str(file), scenario.nodes)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: churn_trace: {error}") from None
+    return LoadedScenario(scenario, f"simulate {shlex.quote(str(path))}", matrix, trace)
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: cannot be read: not UTF-8 text") from None
+    except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}") from None

@@ -131,6 +131,7 @@ class Simulation:
         if node.alive:
             raise ValueError(f"node {node.id} is up already")
         node.begin_life()
+        self.network.reset_interface(node)
         self.membership_changes += 1
         node.started = self.membership_changes
         rng = Random(derive_seed(self.seed, "node", node.id, node.incarnation))
@@ -158,8 +159,7 @@ class Simulation:
         if node.alive:
             if node.disk is not None:
                 node.disk.crash(lose_everything=lose_disk)
-            if node.interface is not None:  # what was queued is gone
-                self.network.set_bandwidth(node, node.interface.bandwidth)
+            self.network.reset_interface(node)
             self._take_down(node, TraceKind.CRASH, silently=silently)
 
     def pause(self, node: SimNode) -> None:
@@ -289,7 +289,9 @@ class Simulation:
 
     def _carry_out(self, node: SimNode) -> None:
         fx = self.fx
-        if node.known is not None:  # a peer may be sent to in the step that makes it known
+        if (
+            fx.operations and node.known is not None
+        ):  # a peer may be sent to in the step that makes it known
             node.known.update(
                 operation.peer.id
                 for operation in fx.operations
@@ -336,9 +338,8 @@ class Simulation:
         if node.known is not None:
             node.known.add(source)
         if self.trace is not None:
-            self._record(
-                node, TraceKind.RECEIVE, peer=source, nbytes=size, detail=message_name(message)
-            )
+            now, kind, name = self.scheduler.now, TraceKind.RECEIVE, message_name(message)
+            self.trace.add(now, node.id, kind, source, 0, 0, 0, size, name)
         if self._service is None:
             self.stimulate(node, "on_messages", source, (message,))
             return
@@ -446,7 +447,8 @@ class Simulation:
     def note_send(self, sender: SimNode, target: NodeId, message: AnyMessage, size: int) -> None:
         if self.trace is not None:
             name = message_name(message)
-            self._record(sender, TraceKind.SEND, peer=target, nbytes=size, detail=name)
+            now, kind = self.scheduler.now, TraceKind.SEND
+            self.trace.add(now, sender.id, kind, target, 0, 0, 0, size, name)
 
     def note_drop(self, node: SimNode, peer: NodeId, reason: str, size: int) -> None:
         self.drops[reason] = self.drops.get(reason, 0) + 1

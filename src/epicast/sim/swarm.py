@@ -1,8 +1,8 @@
 """Swarm mode: everything about a run is drawn from its seed.
 
 A seed gives a scenario in two phases. First anything may happen: crashes, pauses, partitions, loss,
-drifting clocks. Then all of it stops, the system gets time to heal, and events published after that
-must reach everyone. Rules of safety hold throughout.
+drifting clocks, nodes that come and go. Then all of it stops, the system gets time to heal, and
+events published after that must reach everyone. Rules of safety hold throughout.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from epicast.core.sampling import derive_seed
 from epicast.protocols.cyclon import CyclonConfig
 from epicast.protocols.gossip import PushGossipConfig
 from epicast.protocols.hyparview import HyParViewConfig
-from epicast.sim.faults import AnyFault, Crash, Drift, Leave, Partition, Pause, Weather
+from epicast.sim.churn import Churn
+from epicast.sim.faults import AnyFault, Crash, CutLink, Drift, Leave, Partition, Pause, Weather
 from epicast.sim.runner import Outcome, ScenarioRun
 from epicast.sim.scenario import (
     BandwidthSection,
@@ -33,6 +34,7 @@ from epicast.sim.scenario import (
     LoadedScenario,
     NetworkSection,
     Scenario,
+    ServiceSection,
     UniformDelay,
     Workload,
 )
@@ -61,6 +63,15 @@ def draw_scenario(seed: int) -> LoadedScenario:
     active_view = rng.randint(4, 7)
     if not exact:
         active_view = max(active_view, 6)
+    hyparview = HyParViewConfig(
+        active_view=active_view,
+        expansion_factor=rng.choice((1.0, 1.5, 2.0)),
+        passive_view=rng.randint(8, 30),
+        shuffle_period_ns=rng.randint(2, 10) * _SECOND,
+    )
+    cyclon = CyclonConfig(
+        view_size=rng.randint(8, 20), shuffle_period_ns=rng.randint(1, 4) * _SECOND
+    )
     scenario = Scenario(
         name=f"swarm-{seed}",
         seed=seed,
@@ -68,19 +79,14 @@ def draw_scenario(seed: int) -> LoadedScenario:
         duration_ns=_END,
         join_every_ns=rng.choice((0, 10 * _MS, 200 * _MS)),
         stack=stack,
-        hyparview=HyParViewConfig(
-            active_view=active_view,
-            expansion_factor=rng.choice((1.0, 1.5, 2.0)),
-            passive_view=rng.randint(8, 30),
-            shuffle_period_ns=rng.randint(2, 10) * _SECOND,
-        ),
-        cyclon=CyclonConfig(
-            view_size=rng.randint(8, 20), shuffle_period_ns=rng.randint(1, 4) * _SECOND
-        ),
-        gossip=PushGossipConfig(fanout=fanout),
+        hyparview=hyparview if stack[0] == "hyparview" else None,
+        cyclon=cyclon if stack[0] == "cyclon" else None,
+        gossip=None if exact else PushGossipConfig(fanout=fanout),
         network=_draw_network(rng),
+        service=_draw_service(rng),
         workload=_draw_workload(rng, exact=exact),
-        faults=[_draw_fault(rng, for_good=exact) for _ in range(rng.randint(0, 6))],
+        faults=[_draw_fault(rng, nodes, for_good=exact) for _ in range(rng.randint(0, 6))],
+        churn=_draw_churn(rng),
         expect=ExpectSection(delivery=0.0, connected=True),
     )
     return LoadedScenario(scenario, "swarm")
@@ -99,9 +105,27 @@ def _draw_network(rng: Random) -> NetworkSection:
         bandwidth = BandwidthSection(up=rng.randint(1, 100) * 125_000, down=12_500_000)
     return NetworkSection(
         latency=latency,
+        loss=rng.choice((0.0, 0.0, 0.01)),
         duplication=rng.choice((0.0, 0.0, 0.1)),
         reordering=rng.choice((0.0, 0.0, 0.2)),
         bandwidth=bandwidth,
+    )
+
+
+def _draw_service(rng: Random) -> ServiceSection | None:
+    if rng.random() >= 0.25:
+        return None
+    return ServiceSection(per_message_ns=rng.randint(0, 2000) * 1000, per_kilobyte_ns=1000)
+
+
+def _draw_churn(rng: Random) -> Churn | None:
+    if rng.random() >= 0.25:
+        return None
+    return Churn(
+        rate=rng.uniform(0.05, 0.5) / 60,
+        from_ns=_TROUBLE_BEGINS,
+        for_ns=_TROUBLE_ENDS - _TROUBLE_BEGINS,
+        crashes=rng.choice((0.0, 0.5, 1.0)),
     )
 
 
@@ -123,11 +147,11 @@ def _draw_workload(rng: Random, *, exact: bool) -> list[Workload]:
     return [before, after]
 
 
-def _draw_fault(rng: Random, *, for_good: bool) -> AnyFault:
+def _draw_fault(rng: Random, nodes: int, *, for_good: bool) -> AnyFault:
     at = rng.randrange(_TROUBLE_BEGINS, _TROUBLE_ENDS)
     lasting = rng.randrange(_SECOND // 10, 25 * _SECOND)
     share = rng.choice((0.1, 0.3, 0.5))
-    match rng.randrange(6):
+    match rng.randrange(7):
         case 0:
             restart = rng.choice((None, lasting)) if for_good else lasting
             silently = rng.random() < 0.3
@@ -141,6 +165,10 @@ def _draw_fault(rng: Random, *, for_good: bool) -> AnyFault:
                            duplication=0.1, reordering=0.3)  # fmt: skip
         case 4:
             return Drift(at_ns=at, share=share, rate=rng.choice((0.001, 0.1)), for_ns=lasting)
+        case 5:
+            one, other = rng.sample(range(1, nodes + 1), 2)
+            one_way = rng.random() < 0.5
+            return CutLink(at_ns=at, for_ns=lasting, between=(one, other), one_way=one_way)
         case _:
             return Leave(at_ns=at, count=rng.randint(1, 2))
 

@@ -1,6 +1,8 @@
 """Everything that can be set about Cyclon."""
 
-from epicast.core import Config, ConfigError
+from epicast.core import ConfigError
+from epicast.deployment import Duration
+from epicast.protocols.config import ProtocolConfig
 
 _SECOND = 1_000_000_000
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -9,18 +11,19 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "shuffle_period_ns": (1_000_000, 3600 * _SECOND),
     "shuffle_jitter": (0, 0.9),
     "join_walk_length": (0, 64),
+    "contact_every": (0, 10_000),
     "max_contacts": (1, 1000),
 }
 
 
-class CyclonConfig(Config, frozen=True, kw_only=True):
+class CyclonConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Defaults: "paper" is Voulgaris, Gavidia and van Steen 2005, "ours" have the reason given."""
 
     view_size: int = 20
     """Neighbours of a node (c), 1 to 1000. Paper: its experiments use 20 to 100."""
     shuffle_length: int = 8
     """Entries exchanged at a time (l), 1 to `view_size`. Paper: 8; they fit one datagram."""
-    shuffle_period_ns: int = 10 * _SECOND
+    shuffle_period_ns: Duration = 10 * _SECOND
     """Between two shuffles of a node, 1 ms to 1 h. Ours: the paper counts in cycles."""
     shuffle_jitter: float = 0.1
     """Share of the period by which each one may come earlier or later, 0 to 0.9. Ours: nodes that
@@ -28,6 +31,9 @@ class CyclonConfig(Config, frozen=True, kw_only=True):
     join_walk_length: int = 5
     """Hops of the walks that introduce a joiner, 0 to 64. Paper: the overlay's mean path length;
     with 20 neighbours five hops reach a million nodes."""
+    contact_every: int = 20
+    """Every so many shuffles one goes to a contact given at the start, 0 (never) to 10,000. Ours:
+    see the package's docstring."""
     max_contacts: int = 16
     """Contacts remembered to join through, 1 to 1000. Ours."""
 

@@ -64,13 +64,25 @@ class Cyclon(Protocol[CyclonConfig]):
         if not self._view:
             self._join(fx)
             return
-        self._partner = self._view.oldest()
-        self._remove(self._partner.id, fx)
+        self._number += 1
+        self._partner = self._choose_partner(fx)
+        if self._partner.id in self._view:
+            self._remove(self._partner.id, fx)
         entries = self._view.sample(self.rng, config.shuffle_length - 1)
         self._given = [entry.peer.id for entry in entries]
-        self._number += 1
         request = ShuffleRequest(self.node, self._number, (Entry(self.node, 0), *entries))
         fx.send(self._partner.id, request, DATAGRAM)
+
+    def _choose_partner(self, fx: Effects) -> Peer:
+        """The oldest neighbour; now and then a contact, which may be on the far side of a split
+        that both sides have forgotten by now."""
+        every = self.config.contact_every
+        if every and self._contacts and self._number % every == 0:
+            contact = choose(self.rng, self._contacts)
+            if contact.id not in self._view:  # otherwise it is on our side
+                fx.know(contact)
+                return contact
+        return self._view.oldest()
 
     @handles(ShuffleRequest)
     def _handle_shuffle_request(

@@ -1,9 +1,10 @@
 """Everything that can be set about flooding."""
 
-from epicast.core import Config, ConfigError
+from epicast.core import ConfigError
+from epicast.protocols.config import ProtocolConfig
 
 
-class FloodConfig(Config, frozen=True, kw_only=True):
+class FloodConfig(ProtocolConfig, frozen=True, kw_only=True):
     max_sources: int = 4096
     """Publishers remembered for duplicate suppression, at least 1. Ours: as push gossip."""
     max_gaps: int = 1024

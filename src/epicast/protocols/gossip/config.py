@@ -1,10 +1,12 @@
-from epicast.core import Config, ConfigError
+from epicast.core import ConfigError
+from epicast.deployment import Size
+from epicast.protocols.config import ProtocolConfig
 
 
-class PushGossipConfig(Config, frozen=True, kw_only=True):
+class PushGossipConfig(ProtocolConfig, frozen=True, kw_only=True):
     fanout: int = 5
     """Peers each new event is sent to; ln(n) plus a few. 1 to 1000."""
-    max_datagram_bytes: int = 1200
+    max_datagram_bytes: Size = 1200
     """Batches up to this size go as datagrams: safely inside an MTU of 1400 with headers."""
     max_sources: int = 4096
     """Publishers remembered for duplicate suppression."""

@@ -2,7 +2,9 @@
 
 from math import ceil
 
-from epicast.core import Config, ConfigError
+from epicast.core import ConfigError
+from epicast.deployment import Duration
+from epicast.protocols.config import ProtocolConfig
 
 _SECOND = 1_000_000_000
 _HOUR = 3600 * _SECOND
@@ -30,7 +32,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
 }
 
 
-class HyParViewConfig(Config, frozen=True, kw_only=True):
+class HyParViewConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Defaults: "paper" is Leitão, Pereira and Rodrigues 2007 (its evaluation), "Brisa"
     is section 4.2.1 of Matos's dissertation, "ours" have the reason given."""
 
@@ -46,7 +48,7 @@ class HyParViewConfig(Config, frozen=True, kw_only=True):
     passive_walk_length: int = 3
     """Hops left (PRWL) where a join walk leaves the joiner in a passive view, 0 to
     `active_walk_length`. Paper: 3."""
-    shuffle_period_ns: int = 10 * _SECOND
+    shuffle_period_ns: Duration = 10 * _SECOND
     """Between two shuffles, 1 ms to 1 h. Ours: the paper counts in rounds; the reserve is renewed
     in a minute or so."""
     shuffle_active: int = 3
@@ -55,29 +57,29 @@ class HyParViewConfig(Config, frozen=True, kw_only=True):
     """Passive peers put into a shuffle (k_p), 0 to 100. Paper: 4."""
     shuffle_walk_length: int = 6
     """Hops after which a shuffle is answered, 1 to 64. Ours: as far as joins walk."""
-    keep_alive_period_ns: int = _SECOND
+    keep_alive_period_ns: Duration = _SECOND
     """Between two keep-alives to each neighbour, up to 1 h; 0 sends none. Ours."""
     keep_alive_silent_periods: int = 3
     """Keep-alives in a row without an answer that make a neighbour count as failed, 1 to 1000.
     Ours."""
-    attempt_timeout_ns: int = 3 * _SECOND
+    attempt_timeout_ns: Duration = 3 * _SECOND
     """For a peer to answer that we asked to be our neighbour, 1 ms to 1 h. Ours: ten slow round
     trips."""
     promotion_attempts: int = 5
     """Refusals taken before asking others waits for the next repair, 1 to 1000. Ours: the paper
     asks the whole passive view, which in an overlay full of neighbours is a burst for nothing."""
-    repair_period_ns: int = 5 * _SECOND
+    repair_period_ns: Duration = 5 * _SECOND
     """Until a node with too few neighbours tries again, 1 ms to 1 h. Ours."""
-    rejoin_backoff_ns: int = _SECOND
+    rejoin_backoff_ns: Duration = _SECOND
     """Until a node without any neighbour tries again; doubled each time, 1 ms to 1 h. Ours."""
-    rejoin_backoff_max_ns: int = 60 * _SECOND
+    rejoin_backoff_max_ns: Duration = 60 * _SECOND
     """Where the doubling stops, `rejoin_backoff_ns` to 1 h. Ours."""
     max_contacts: int = 16
     """Contacts remembered to join through, 1 to 1000. Ours."""
     lost_memory: int = 1
     """Failed neighbours remembered to be asked again, 0 to 100; 0 switches it off. Ours: one each
     is plenty to join the halves of a mended partition."""
-    reconnect_period_ns: int = 30 * _SECOND
+    reconnect_period_ns: Duration = 30 * _SECOND
     """Between two attempts to find a failed neighbour again, 1 ms to 1 h. Ours."""
     reconnect_attempts: int = 120
     """Attempts before a failed neighbour is forgotten, 1 to 100,000. Ours: an hour of them."""
