@@ -1,8 +1,8 @@
 """For all tests.
 
-Property tests draw the same examples every time, so that a test run says something about the code and
-not about the day; set HYPOTHESIS_PROFILE=explore to look for new ones. No deadlines: machines are
-shared, and slowness is the benchmarks' business.
+Property tests draw the same examples every time, so that a test run says something about the code
+and not about the day; set HYPOTHESIS_PROFILE=explore to look for new ones. No deadlines: machines
+are shared, and slowness is the benchmarks' business.
 """
 
 import os

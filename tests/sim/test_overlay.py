@@ -163,6 +163,14 @@ def test_large_graph_is_measured_from_a_seeded_sample_and_says_so(monkeypatch):
     assert sampled != Overlay.from_views(views).path_lengths(seed=2, sample_sources=100)
 
 
+def test_sampled_paths_follow_the_direction_of_links(monkeypatch):
+    """Everybody is reached from node 0 and reaches nobody."""
+    monkeypatch.setattr(module, "EXACT_NODES", 100)
+    star = {0: list(range(1, 400))} | {node: [] for node in range(1, 400)}
+    paths = Overlay.from_views(star).path_lengths(seed=1, sample_sources=50)
+    assert paths.reachable in (0, pytest.approx(1 / 50))  # whether or not 0 is in the sample
+
+
 def test_order_of_nodes_and_neighbours_does_not_matter():
     views = random_views(50, 5, seed=4)
     shuffled = {node: views[node][::-1] for node in reversed(views)}

@@ -51,18 +51,23 @@ class DatagramPort(asyncio.DatagramProtocol):
         self._paused = False
         self._waiting = 0
 
-    async def open(self, host: str, port: int) -> None:
-        """Bind to the port; OSError if it is taken."""
+    async def open(self, family: socket.AddressFamily, host: str, port: int) -> None:
+        """Bind to a numeric address; OSError if the port is taken."""
+        sock = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            sock.setblocking(False)
+            sock.bind((host, port))
+            if family == socket.AF_INET:
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host))
+        except OSError:
+            sock.close()
+            raise
         loop = asyncio.get_running_loop()
         self._closed = loop.create_future()
-        transport, _ = await loop.create_datagram_endpoint(lambda: self, local_addr=(host, port))
-        self._transport = transport
-        flow = cast(asyncio.WriteTransport, transport)
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: self, sock=sock)
+        flow = cast(asyncio.WriteTransport, self._transport)
         flow.set_write_buffer_limits(high=self._limits.datagram_queue_bytes)
-        sock = transport.get_extra_info("socket")
-        self._resolver.family = sock.family
-        if sock.family == socket.AF_INET:
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host))
+        self._resolver.family = family
 
     def introduce(self, hello: Hello) -> None:
         """Who the datagrams come from."""

@@ -123,14 +123,16 @@ class NodeDriver:
             except OSError as error:
                 problem = error
                 continue
-            port: int = server.sockets[0].getsockname()[1]
+            listener = server.sockets[0]
+            address, port = listener.getsockname()[:2]
             try:
-                await self._datagrams.open(host, port)
+                await self._datagrams.open(listener.family, address, port)
                 return server, port
             except OSError as error:
                 problem = error
                 server.close()
                 await server.wait_closed()
+        self._end()
         raise DriverError(
             f"cannot listen on {host}:{wanted or 'any port'} with both TCP and UDP: {problem}"
         ) from problem
@@ -169,7 +171,7 @@ class NodeDriver:
             if self._ended is not None:
                 await asyncio.shield(self._ended)
             return
-        server.close()
+        await _close(server)
         protocol, self._protocol = self._protocol, None
         if protocol is not None and self._engine is not None:
             await self._say_goodbye(protocol, self._engine)
@@ -301,3 +303,18 @@ class NodeDriver:
             "queued_data_bytes": sum(link.data_bytes for link in links),
             "waiting_publishers": self._publishers.waiting,
         }
+
+
+async def _close(server: asyncio.Server) -> None:
+    """Let nobody in any more.
+
+    asyncio's own loops trip over a server that is closed while a connection it accepted is still
+    being set up, so there it first stops listening and the connection gets its turn.
+    """
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, asyncio.SelectorEventLoop):
+        for listener in server.sockets:
+            loop.remove_reader(listener.fileno())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    server.close()

@@ -16,7 +16,7 @@ class Resolver:
     """Never blocks: who asks for an unknown name is told nothing, and may ask again later."""
 
     def __init__(self, limits: Limits, recorder: Recorder) -> None:
-        self.family = socket.AF_INET
+        self.family: socket.AddressFamily = socket.AF_INET
         self._limits = limits
         self._clock = recorder.clock
         self._found: dict[str, tuple[str | None, int]] = {}  # oldest first, with when it was found

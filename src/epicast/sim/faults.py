@@ -13,11 +13,15 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, structs
 
 from epicast.core import NEVER, ConfigError, NodeId, Peer
-from epicast.core.sampling import sample
+from epicast.core.sampling import choose, sample
 from epicast.deployment import Duration, Fraction, without_unit
 from epicast.sim.clock import DriftingClock
 from epicast.sim.node import SimNode
 from epicast.sim.simulation import Simulation
+
+_LARGE = 100
+"""Nodes from which on contacts are found by trial."""
+_TRIES = 20
 
 
 class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, tag_field="kind",
@@ -121,8 +125,19 @@ class Injector:
 
     def contacts(self, newcomer: NodeId) -> list[Peer]:
         """A few live nodes to join through."""
-        alive = [node for node in self._sim.live_nodes() if node.id != newcomer]
-        return [node.peer for node in sample(self._rng, alive, self._max_contacts)]
+        nodes, wanted = self._sim.roster, self._max_contacts
+        found: list[SimNode] = []
+        if len(nodes) > _LARGE:  # looking at all of them for each that joins would take for ever
+            for _ in range(_TRIES * wanted):
+                node = choose(self._rng, nodes)
+                if node.alive and node.id != newcomer and node not in found:
+                    found.append(node)
+                if len(found) == wanted:
+                    break
+        if not found:
+            alive = [node for node in self._sim.live_nodes() if node.id != newcomer]
+            found = sample(self._rng, alive, wanted)
+        return [node.peer for node in found]
 
     def _strike(self, fault: AnyFault, _: Any) -> None:
         sim = self._sim

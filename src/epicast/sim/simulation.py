@@ -20,6 +20,7 @@ from epicast.core import (
     NEVER,
     Effects,
     EventBatch,
+    Host,
     NodeId,
     Peer,
     Publication,
@@ -71,6 +72,8 @@ class Simulation:
         self.seed = seed
         self.scheduler = Scheduler()
         self.nodes: dict[NodeId, SimNode] = {}
+        self.roster: list[SimNode] = []
+        """All nodes there ever were, to be drawn from by position."""
         self.trace = trace
         self.on_delivery = on_delivery
         self.delivered_events = 0
@@ -123,6 +126,7 @@ class Simulation:
         if self._check_addresses:
             node.known = set()
         self.nodes[identity] = node
+        self.roster.append(node)
         self.start(node, contacts)
         return node
 
@@ -191,10 +195,12 @@ class Simulation:
         room; ignored if the node is down."""
         if not node.alive:
             return
-        publication = Publication(node.id, batch.first, batch, topic)
         if node.paused:
-            node.backlog.append(partial(self._publish, node, publication))
-        elif not node.unpublished and node.protocol.publish_room() > 0:
+            node.backlog.append(partial(self.publish, node, batch, topic))
+            return
+        publication = Publication(node.id, batch.first, batch, topic)
+        in_line = any(waiting.topic == topic for waiting in node.unpublished)
+        if not in_line and has_room(node, topic):
             self._publish(node, publication)
         elif len(node.unpublished) < self._max_unpublished:
             node.unpublished.append(publication)
@@ -207,14 +213,19 @@ class Simulation:
         self.stimulate(node, "on_publish", (publication,))
 
     def _admit(self, node: SimNode) -> None:
-        if node.unpublished and node.protocol.publish_room() > 0:
+        if any(has_room(node, waiting.topic) for waiting in node.unpublished):
             self.scheduler.at(self.scheduler.now, self._publish_waiting, node)
 
     def _publish_waiting(self, node: SimNode, _: Any) -> None:
-        if node.unpublished and not node.paused and node.protocol.publish_room() > 0:
-            publication = node.unpublished.pop(0)
-            self._update_special(node)
-            self._publish(node, publication)
+        """The first that there is room for; carrying it out admits the next."""
+        if node.paused:
+            return
+        for index, publication in enumerate(node.unpublished):
+            if has_room(node, publication.topic):
+                del node.unpublished[index]
+                self._update_special(node)
+                self._publish(node, publication)
+                return
 
     def live_nodes(self) -> list[SimNode]:
         return [node for node in self.nodes.values() if node.alive]
@@ -289,9 +300,8 @@ class Simulation:
 
     def _carry_out(self, node: SimNode) -> None:
         fx = self.fx
-        if (
-            fx.operations and node.known is not None
-        ):  # a peer may be sent to in the step that makes it known
+        # A peer may be sent to in the step that makes it known.
+        if fx.operations and node.known is not None:
             node.known.update(
                 operation.peer.id
                 for operation in fx.operations
@@ -311,13 +321,17 @@ class Simulation:
     def _finish_effects(self, node: SimNode) -> None:
         """Empties the buffer first: an application may publish in answer to a delivery."""
         fx = self.fx
-        deliveries, operations = fx.deliveries.copy(), fx.operations.copy()
+        deliveries = fx.deliveries.copy()
         fx.deliveries.clear()
+        if not fx.operations:
+            for batch in deliveries:
+                self.hand_over(node, batch)
+            return
+        operations = fx.operations.copy()
         fx.operations.clear()
         for batch in deliveries:
             self.hand_over(node, batch)
-        if operations:
-            self._operations.run(node, operations)
+        self._operations.run(node, operations)
 
     def hand_over(self, node: SimNode, batch: EventBatch) -> None:
         """Deliver to the application."""
@@ -470,6 +484,14 @@ class Simulation:
             node, kind, stream=batch.stream, first=batch.first, last=batch.last,
             nbytes=batch.payload_bytes,
         )  # fmt: skip
+
+
+def has_room(node: SimNode, topic: int) -> bool:
+    """Whether the node's protocol takes publications; topics do not hold up each other."""
+    protocol = node.protocol
+    if isinstance(protocol, Host):
+        return protocol.topic_room(topic) > 0
+    return protocol.publish_room() > 0
 
 
 def message_name(message: AnyMessage) -> str:

@@ -46,11 +46,11 @@ def test_port_taken_by_udp_is_not_chosen(run: Run, monkeypatch: pytest.MonkeyPat
         opened: list[int] = []
         real = driver._datagrams.open
 
-        async def taken_at_first(host: str, port: int) -> None:
+        async def taken_at_first(family: socket.AddressFamily, host: str, port: int) -> None:
             opened.append(port)
             if len(opened) <= 3:
                 raise OSError("address in use")
-            await real(host, port)
+            await real(family, host, port)
 
         monkeypatch.setattr(driver._datagrams, "open", taken_at_first)
         peer = await driver.listen()

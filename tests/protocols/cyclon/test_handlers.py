@@ -95,6 +95,13 @@ def test_entries_are_not_replaced_beyond_those_given():
     assert 8 not in single.told
 
 
+def test_nobody_is_younger_than_new():
+    """Or an entry could keep out of the way of being checked for ever."""
+    single = node((1, -1000), (2, 1))
+    assert single.protocol.statistics()["mean_age"] == 0.5
+    assert request_of(single)[0] == 2
+
+
 def test_unanswered_shuffle_loses_the_partner_only():
     single = node(*FULL)
     request_of(single)

@@ -1,7 +1,14 @@
 """Joining, handler by handler."""
 
 from epicast.core import NEVER, Peer
-from epicast.protocols.hyparview.messages import Disconnect, ForwardJoin, Join, Welcome
+from epicast.protocols.hyparview.messages import (
+    Disconnect,
+    ForwardJoin,
+    Join,
+    Neighbor,
+    Welcome,
+)
+from tests.protocols.harness import SECOND
 from tests.protocols.hyparview.nodes import ME, node, node_with, peers
 
 
@@ -179,6 +186,17 @@ def test_welcome_ends_the_join_and_leaves_time_for_the_walks():
     assert repair == single.now + single.protocol.config.repair_period_ns
     single.fire("repair")
     assert single.connects()[0] in (20, 21)
+
+
+def test_repair_that_came_due_during_the_join_is_not_forgotten():
+    single = node(attempt_timeout_ns=10 * SECOND, repair_period_ns=SECOND)
+    single.start(7)
+    single.up(7)
+    single.receive(7, Neighbor(Peer(7), high_priority=True))  # a link, and a repair in a second
+    single.fire("repair")
+    assert single.protocol.timers.deadline("repair") == NEVER
+    single.receive(7, Welcome(Peer(7), peers(20)))
+    assert single.protocol.timers.deadline("repair") == single.now + SECOND
 
 
 def test_welcome_beyond_the_largest_view_is_declined():

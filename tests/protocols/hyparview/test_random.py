@@ -3,7 +3,7 @@ becomes one again."""
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epicast.core import Peer
@@ -94,6 +94,13 @@ ACTIONS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1000), actions=ACTIONS)
+@example(
+    # Two splits on end and a pause: a side of three that had forgotten the other.
+    seed=80,
+    actions=[("leave", 117), ("leave", 326), ("start", 316), ("kill", 172), ("run", 345),
+             ("split", 216), ("run", 626), ("split", 256), ("start", 0), ("leave", 988),
+             ("pause", 345), ("run", 345)],
+)  # fmt: skip
 def test_an_overlay_left_alone_becomes_one_and_symmetric(seed, actions):
     """Three contacts stay up all the time (but may be paused and cut off), others come and go."""
     network = Network()

@@ -213,6 +213,17 @@ def test_node_that_lost_everything_joins_again_with_growing_waits():
     assert single.protocol.timers.deadline("repair") <= single.now + SECOND
 
 
+def test_node_with_neighbours_but_no_reserve_turns_to_its_contacts():
+    single = node()
+    single.start(7, 8)
+    first = asked(single)
+    single.receive(first, Welcome(Peer(first), ()))
+    single.fire("repair")
+    assert single.connects() == [15 - first]
+    single.up(15 - first)
+    assert single.sends == [(15 - first, Join(Peer(ME)))]
+
+
 def test_passive_view_comes_before_the_contacts():
     single = node()
     single.start(7)
@@ -245,16 +256,31 @@ def test_failed_neighbour_is_not_tried_for_ever():
     assert single.protocol.timers.deadline("reconnect") == NEVER
 
 
-def test_only_the_last_failed_neighbours_are_remembered():
+def test_memory_of_failed_neighbours_is_bounded_and_keeps_the_last():
     single = node_with(active=9, lost_memory=2, keep_alive_period_ns=0)
-    for peer in (3, 4, 5):
+    for peer in (3, 4, 5, 6):
         single.down(peer)
-    tried = set()
+    tried = []
     for _ in range(4):
         single.fire("reconnect")
-        tried.update(single.connects())
-        single.down(single.connects()[0])
-    assert tried == {4, 5}
+        tried += single.connects()
+        single.down(tried[-1])
+    assert 6 in tried
+    assert len(set(tried)) == 2
+    assert tried[:2] == tried[2:]  # in turn
+
+
+def test_one_failed_neighbour_that_answers_ends_the_search():
+    single = node_with(active=9, keep_alive_period_ns=0)
+    for peer in (3, 4, 5):
+        single.down(peer)
+    single.fire("reconnect")
+    (back,) = single.connects()
+    single.up(back)
+    single.receive(back, NeighborReply(True))
+    single.fire("reconnect")
+    assert not single.connects()
+    assert single.protocol.timers.deadline("reconnect") == NEVER
 
 
 def test_memory_of_failed_neighbours_can_be_switched_off():

@@ -1,10 +1,12 @@
 """Shuffling and keep-alive, handler by handler."""
 
 from epicast.core import NEVER, Peer
+from epicast.core.effects import Connect
 from epicast.protocols.hyparview.messages import (
     Disconnect,
     KeepAlive,
     KeepAliveReply,
+    NeighborReply,
     Shuffle,
     ShuffleReply,
 )
@@ -100,6 +102,24 @@ def test_reply_that_nobody_asked_for_is_dropped():
     assert 90 not in single.protocol.passive
 
 
+def test_second_reply_to_one_shuffle_is_dropped():
+    single = node_with(active=5, passive=RESERVE)
+    shuffle_of(single)
+    single.receive(70, ShuffleReply(peers(90)))
+    assert not single.drops()
+    single.receive(70, ShuffleReply(peers(91)))
+    assert single.drops() == ["shuffle reply without shuffle"]
+    assert 91 not in single.protocol.passive
+
+
+def test_newer_address_of_a_passive_peer_is_kept():
+    single = node_with(active=4, passive=(50,), shuffle_period_ns=3600 * SECOND)
+    moved = Peer(50, "elsewhere", 7400)
+    single.receive(1, Shuffle(Peer(1), 0, (moved,)))
+    single.fire("repair")
+    assert [op.peer for op in single.fx.operations if isinstance(op, Connect)] == [moved]
+
+
 def test_shuffle_from_a_stranger_is_answered_but_the_stranger_is_told():
     single = node_with(active=1)
     single.receive(30, Shuffle(Peer(90), 1, peers(90)))
@@ -128,6 +148,18 @@ def test_keep_alive_of_a_stranger_is_answered_by_disconnect():
     single = node_with(active=3)
     single.receive(30, KeepAlive(12345))
     assert single.sends == [(30, Disconnect(leaving=False))]
+
+
+def test_keep_alive_of_a_peer_being_asked_waits_for_its_answer():
+    """It may be older than the answer; a Disconnect would undo what the peer has just accepted."""
+    single = node_with(active=4, passive=(50,), shuffle_period_ns=3600 * SECOND)
+    single.fire("repair")
+    single.up(50)
+    single.receive(50, KeepAlive(12345))
+    assert not single.sends
+    single.receive(50, NeighborReply(False))
+    single.receive(50, KeepAlive(12345))
+    assert single.sends == [(50, Disconnect(leaving=False))]
 
 
 def test_round_trip_time_is_measured_and_smoothed():

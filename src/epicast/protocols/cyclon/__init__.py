@@ -24,10 +24,10 @@ The layer above is told of neighbours, but they have no connections: `sample` is
 
 Deviations: now and then (`contact_every`) a node shuffles with one of the contacts it was started
 with instead of its oldest neighbour. The two sides of a split network forget each other within
-`view_size` periods, and nothing else would ever bring them together again. Requests are numbered; a partner that has answered comes back into a place that is
-still empty (as a fresh entry), without which small overlays lose a link whenever they swap what
-both have; joins start as many walks as the contact has neighbours, which is `view_size` once its
-view is full.
+`view_size` periods, and nothing else would ever bring them together again. Requests are numbered;
+a partner that has answered comes back into a place that is still empty (as a fresh entry),
+without which small overlays lose a link whenever they swap what both have; joins start as many
+walks as the contact has neighbours, which is `view_size` once its view is full.
 
 Invariants: at most `view_size` neighbours, never the node itself.
 """

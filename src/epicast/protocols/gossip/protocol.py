@@ -43,14 +43,17 @@ class PushGossip(Protocol[PushGossipConfig]):
     @handles(Rumor)
     def _handle_rumor(self, now: int, source: NodeId, rumor: Rumor, fx: Effects) -> None:
         batch = rumor.batch
-        new = self._seen.new_ranges(batch.stream, batch.first, batch.last)
+        first, last = batch.first, batch.last
+        new = self._seen.new_ranges(batch.stream, first, last)
         if not new:
-            self._duplicates += 1
+            self._duplicates += last - first + 1
             return
-        for first, last in new:
-            if first != batch.first or last != batch.last:
-                rumor = Rumor(batch.slice(first, last))
+        before = self._delivered
+        for low, high in new:
+            if low != first or high != last:
+                rumor = Rumor(batch.slice(low, high))
             self._spread(rumor, fx)
+        self._duplicates += last - first + 1 - (self._delivered - before)
         while self._seen.given_up:
             reason, stream, first, last = self._seen.given_up.pop()
             fx.drop(f"seen {reason}", stream=stream, first=first, last=last)
@@ -58,13 +61,16 @@ class PushGossip(Protocol[PushGossipConfig]):
     def _spread(self, rumor: Rumor, fx: Effects) -> None:
         batch, config = rumor.batch, self.config
         fx.deliver(batch)
-        self._delivered += batch.rows
+        events = batch.last - batch.first + 1
+        self._delivered += events
         targets = self.sample(config.fanout)
-        small = batch.wire_size() <= config.max_datagram_bytes
-        fx.send(targets, rumor, DATAGRAM if small else DATA)
-        self._forwarded += len(targets)
+        if targets:
+            small = batch.wire_size() <= config.max_datagram_bytes
+            fx.send(targets, rumor, DATAGRAM if small else DATA)
+            self._forwarded += events * len(targets)
 
     def statistics(self) -> Mapping[str, int | float]:
+        """In events (tombstones and our own included), so that batching does not change them."""
         return {
             "delivered": self._delivered,
             "duplicates": self._duplicates,

@@ -18,8 +18,9 @@ and on its way it leaves the joiner in one passive view.
 **Repair.** A failed neighbour is replaced from the passive view: connect, ask (`Neighbor`, of
 high priority, which may not be refused, if we have next to no neighbours), take the next
 candidate on failure (which also strikes the candidate off) or refusal. Refusals per
-`repair_period_ns` are bounded. A node left with no neighbour and no candidate joins again through
-its contacts, with a doubling, jittered wait between the rounds.
+`repair_period_ns` are bounded. A node left with no neighbour and no candidate, or with too few
+neighbours and an empty passive view, joins again through its contacts, with a doubling, jittered
+wait between the rounds.
 
 **Passive view.** Renewed by `Shuffle` walks that carry a part of both views and are answered by a
 part of the passive view of the node where they end; what was given away is forgotten first.
@@ -46,10 +47,12 @@ Deviations, and why:
   the paper for nodes with none. An expanding view takes one more without evicting anybody, and no
   node has to live on with a single neighbour because all others are content.
 * A node below its target keeps asking periodically; the paper acts on failures only.
-* The last neighbour that failed is tried again for an hour (`lost_memory`, with high priority).
-  Each half of a partitioned overlay repairs itself from its own nodes; when the partition is
-  mended nothing else would ever join the halves again. The price is a link or two above the
-  target after a neighbour that was merely paused comes back.
+* A few neighbours that failed are tried again for an hour (`lost_memory`, with high priority)
+  until one answers. Each half of a partitioned overlay repairs itself from its own nodes; when
+  the partition is mended nothing else would join the halves again. The price is a link or two
+  above the target after a neighbour that was merely paused comes back. Not covered: a half whose
+  every node has meanwhile forgotten the other, through many failures of its own, and has enough
+  neighbours.
 
 Invariants (`check_invariants`): view sizes within bounds; the node itself in neither view; no
 peer in both; below the target, an attempt is under way or one is due. Between nodes, once nothing

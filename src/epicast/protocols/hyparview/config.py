@@ -76,9 +76,9 @@ class HyParViewConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Where the doubling stops, `rejoin_backoff_ns` to 1 h. Ours."""
     max_contacts: int = 16
     """Contacts remembered to join through, 1 to 1000. Ours."""
-    lost_memory: int = 1
-    """Failed neighbours remembered to be asked again, 0 to 100; 0 switches it off. Ours: one each
-    is plenty to join the halves of a mended partition."""
+    lost_memory: int = 4
+    """Failed neighbours remembered to be asked again, 0 to 100; 0 switches it off. Ours: enough
+    that some node of each side of a partition remembers the other, whoever fails meanwhile."""
     reconnect_period_ns: Duration = 30 * _SECOND
     """Between two attempts to find a failed neighbour again, 1 ms to 1 h. Ours."""
     reconnect_attempts: int = 120

@@ -115,8 +115,10 @@ class Links(Protocol[HyParViewConfig]):
         if not self.config.lost_memory:
             return
         self._forget_lost(peer)
+        if len(self._lost) >= self.config.lost_memory:
+            # Not the oldest: that may be the last that remembers the far side of a partition.
+            del self._lost[int(self.rng.random() * len(self._lost))]
         self._lost.append((lost, self.config.reconnect_attempts))
-        del self._lost[: -self.config.lost_memory]
         if self.timers.deadline("reconnect") == NEVER:
             self.timers.set("reconnect", now + self.config.reconnect_period_ns)
 
@@ -138,10 +140,12 @@ class Links(Protocol[HyParViewConfig]):
         if candidate is not None:
             self._ask(now, candidate, Aim.PROMOTE, fx)
             return
-        contacts = [peer for peer in self._contacts if peer.id not in self._in_vain]
-        if contacts and not self.active:
-            self._ask(now, choose(self.rng, contacts), Aim.JOIN, fx)
-            return
+        if not (self.active and self.passive):
+            barred = {*self._in_vain, *self.active}
+            contacts = [peer for peer in self._contacts if peer.id not in barred]
+            if contacts:
+                self._ask(now, choose(self.rng, contacts), Aim.JOIN, fx)
+                return
         self._schedule_repair(now)
 
     def _schedule_repair(self, now: int) -> None:

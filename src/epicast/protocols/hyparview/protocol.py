@@ -115,6 +115,8 @@ class HyParView(Upkeep):
         if message.accepted:
             self._promotions += 1
             self._accept(now, attempt.peer, fx)
+            if attempt.aim == Aim.RECONNECT:
+                self._lost.clear()  # one is enough: more would only swell the view
         else:
             self._refusals += 1
             self._in_vain.append(source)

@@ -1,0 +1,51 @@
+"""Random systems under random trouble: nothing breaks, and what is published afterwards arrives.
+
+`make sim` runs thousands of seeds; these are the ones every change is held to. When a seed beyond
+them has found a bug, it goes into `FOUND_A_BUG` for good.
+"""
+
+import pytest
+
+from epicast.sim.swarm import SwarmResult, draw_scenario, run_seed, run_seeds
+
+SEEDS = range(0, 208)
+CHUNK = 4
+FOUND_A_BUG: tuple[int, ...] = ()
+
+
+def check(seeds: range | tuple[int, ...]) -> None:
+    failures = [result.failure for result in map(run_seed, seeds) if result.failure]
+    assert not failures, "\n\n".join(failures)
+
+
+@pytest.mark.parametrize("first", SEEDS[::CHUNK])
+def test_swarm(first):
+    check(range(first, first + CHUNK))
+
+
+@pytest.mark.parametrize("seed", FOUND_A_BUG)
+def test_seeds_that_found_a_bug(seed):
+    check((seed,))
+
+
+def test_most_seeds_have_faults_and_all_kinds_occur():
+    drawn = [draw_scenario(seed).scenario for seed in SEEDS]
+    assert sum(bool(each.faults or each.churn) for each in drawn) > 170
+    kinds = {fault.__class__.__name__ for each in drawn for fault in each.faults}
+    assert kinds == {"Crash", "CutLink", "Drift", "Leave", "Partition", "Pause", "Weather"}
+    assert len({each.nodes for each in drawn}) > 15
+    assert {each.workload[0].batch for each in drawn} == {1, 7, 50}
+
+
+def test_a_scenario_depends_on_its_seed_alone():
+    assert draw_scenario(5) == draw_scenario(5) != draw_scenario(6)
+
+
+def pretend(seed: int) -> SwarmResult:
+    return SwarmResult(seed, digest=f"digest {seed}", failure="odd" if seed % 2 else "")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_come_from_as_many_processes_as_wanted(jobs):
+    results = sorted(run_seeds(range(3, 20), jobs, pretend), key=lambda result: result.seed)
+    assert results == [pretend(seed) for seed in range(3, 20)]
