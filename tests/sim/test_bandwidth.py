@@ -98,6 +98,16 @@ def test_datagrams_that_find_the_downlink_full_are_lost():
     assert lab.sim.drops == {"downlink full": 7}
 
 
+def test_connections_wait_for_the_downlink_instead():
+    lab = Lab(12, bandwidth=Bandwidth(1_000_000_000, RATE, 3000))
+    for sender in range(2, 12):
+        note = sized(str(sender), 1000)
+        lab.act(sender, lambda fx, note=note: fx.send(1, note, DATA))
+    lab.run(SECOND)
+    assert lab[1].texts() == [str(sender) for sender in range(2, 12)]
+    assert lab.sim.drops == {}
+
+
 def test_a_packet_to_a_group_is_sent_once():
     lab = slow_lab(5)
     group = Group(1)

@@ -72,6 +72,10 @@ def test_a_timer_is_moved_when_the_clock_begins_to_drift_and_when_it_stops():
     assert lab[1].times("timer") == []
     lab.run(1)
     assert lab[1].times("timer") == [10 * SECOND]
+    soon = 10 * SECOND + SECOND // 2  # before the alarm that the true clock was set to
+    lab.act(1, lambda fx: lab[1].timers.set("next", soon))
+    lab.run(10 * SECOND)
+    assert lab[1].times("timer") == [10 * SECOND, soon]
 
 
 def test_handlers_are_told_local_time():

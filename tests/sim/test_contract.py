@@ -16,7 +16,8 @@ from epicast.core import CONTROL, DATA, Effects, InvariantViolation, Peer, Proto
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.latency import ConstantLatency, UniformLatency
 from epicast.sim.network import Conditions
-from epicast.sim.simulation import Service, Simulation
+from epicast.sim.service import Service
+from epicast.sim.simulation import Simulation
 from tests.sim.probe import MS, SECOND, Note
 
 NODES = (1, 2, 3)

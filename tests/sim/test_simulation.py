@@ -9,7 +9,8 @@ from epicast.protocols.gossip import PushGossip, PushGossipConfig
 from epicast.protocols.membership import FullMembership
 from epicast.sim.latency import ConstantLatency
 from epicast.sim.network import Conditions
-from epicast.sim.simulation import WALL_OFFSET_NS, Service, Simulation
+from epicast.sim.service import Service
+from epicast.sim.simulation import WALL_OFFSET_NS, Simulation
 from tests.sim.probe import MS, SECOND, US, Lab, Note, Probe, batch
 
 # -- lives ----------------------------------------------------------------------------------------

@@ -22,13 +22,14 @@ class SeenEvents:
     load.
     """
 
-    __slots__ = ("_beyond", "_ends", "_max_gaps", "_max_sources", "given_up")
+    __slots__ = ("_beyond", "_max_gaps", "_max_sources", "ends", "given_up")
 
     def __init__(self, max_sources: int, max_gaps: int) -> None:
         self._max_sources = max_sources
         self._max_gaps = max_gaps
-        self._ends: dict[int, int] = {}
-        """Per source, the number up to which everything was had; in order of last use."""
+        self.ends: dict[int, int] = {}
+        """Per source, the number up to which everything was had; in order of last use. For reading:
+        a protocol that meets most events many times looks here before it asks `new_ranges`."""
         self._beyond: dict[int, IntervalSet] = {}
         """What was had beyond a hole, for sources that have one."""
         self.given_up: list[tuple[str, int, int, int]] = []
@@ -36,7 +37,7 @@ class SeenEvents:
 
     def new_ranges(self, source: int, first: int, last: int) -> Sequence[Interval]:
         """Mark first..last as had; the parts that are new, in order."""
-        ends = self._ends
+        ends = self.ends
         end = ends.get(source, 0)
         if last <= end:
             return _NOTHING
@@ -52,13 +53,13 @@ class SeenEvents:
     def had(self, source: int) -> IntervalSet:
         """What was had of one source."""
         had = IntervalSet(self._beyond.get(source, ()))
-        if self._ends.get(source):
-            had.add(1, self._ends[source])
+        if self.ends.get(source):
+            had.add(1, self.ends[source])
         return had
 
     @property
     def sources(self) -> int:
-        return len(self._ends)
+        return len(self.ends)
 
     def _new_ranges_with_holes(
         self, source: int, end: int, first: int, last: int
@@ -75,15 +76,15 @@ class SeenEvents:
         beyond.remove_below(end + 1)
         if not beyond:
             del self._beyond[source]
-        self._ends.pop(source, None)
-        self._ends[source] = end
-        if len(self._ends) > self._max_sources:
+        self.ends.pop(source, None)
+        self.ends[source] = end
+        if len(self.ends) > self._max_sources:
             self._displace_quietest()
         return new
 
     def _displace_quietest(self) -> None:
-        source = next(iter(self._ends))
-        end = self._ends.pop(source)
+        source = next(iter(self.ends))
+        end = self.ends.pop(source)
         beyond = self._beyond.pop(source, ())
         last = max((last for _, last in beyond), default=end)
         self.given_up.append(("source", source, 1, last))

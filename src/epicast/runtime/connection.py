@@ -134,7 +134,17 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.on_wire_error(self, error)
 
     def write(self, buffers: list[Buffer]) -> None:
-        self.transport.writelines(buffers)
+        # A write may fail and close the transport under us; `connection_lost` comes later.
+        if not self.transport.is_closing():
+            self.transport.writelines(buffers)
+
+    def finish(self) -> None:
+        """Shut our side once everything is written; what the peer still sends is read."""
+        try:
+            if not self.transport.is_closing():
+                self.transport.write_eof()
+        except OSError:  # lost, which the loop has not noticed yet
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         self.paused = True

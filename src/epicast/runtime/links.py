@@ -218,10 +218,7 @@ class LinkTable:
         self._write_rest(link, connection)
         link.connection, link.closing = None, connection
         connection.abort_after(self._limits.connect_timeout_ns)
-        try:
-            connection.transport.write_eof()
-        except OSError:  # lost, which the loop has not noticed yet
-            connection.transport.abort()
+        connection.finish()
 
     def _write_rest(self, link: Link, connection: Connection) -> None:
         frames = link.take_all()

@@ -81,7 +81,7 @@ class Connections:
 
     def _tell_up(self, link: Link, end: int) -> None:
         if link.wanted[end] == ASKED:
-            self._sim.tell(link.ends[end], partial(self._say_up, link, end))
+            self._sim.processor.tell(link.ends[end], partial(self._say_up, link, end))
 
     def _say_up(self, link: Link, end: int) -> None:
         node, peer = link.ends[end], link.ends[1 - end]
@@ -115,7 +115,7 @@ class Connections:
         self.break_link(link)
 
     def _tell_down(self, node: SimNode, link: Link) -> None:
-        self._sim.tell(node, partial(self._say_down, node, link))
+        self._sim.processor.tell(node, partial(self._say_down, node, link))
 
     def _say_down(self, node: SimNode, link: Link) -> None:
         peer = link.other(node).id

@@ -30,7 +30,7 @@ from epicast.sim.connections import Connections
 from epicast.sim.latency import Latency
 from epicast.sim.link import Link
 from epicast.sim.node import Life, SimNode
-from epicast.sim.scheduler import BUCKET_BITS
+from epicast.sim.scheduler import BUCKET_BITS, BUCKET_MASK
 from epicast.wire import DATAGRAM_HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -137,10 +137,11 @@ class Network:
             sequence += 1
             time = now + delay
             bucket = time >> BUCKET_BITS
-            if bucket <= current:
-                heappush(scheduler.soon, (time, sequence, None, node, parcel))
+            entry = (time & BUCKET_MASK, sequence, None, node, parcel)
+            if bucket == current:
+                heappush(scheduler.soon, entry)
             else:
-                buckets[bucket].append((time, sequence, None, node, parcel))
+                buckets[bucket].append(entry)
         scheduler.sequence = sequence
 
     def _post_on_links(self, sender: SimNode, targets: Any, message: AnyMessage) -> None:
@@ -165,7 +166,7 @@ class Network:
             self.sent += 1
             scheduler.sequence += 1
             parcel = (sender.id, message, link, 0)
-            scheduler.put((time, scheduler.sequence, None, ends[towards], parcel))
+            scheduler.put(time, scheduler.sequence, None, ends[towards], parcel)
 
     def _transmit_with_care(
         self, sender: SimNode, to: Destination, message: AnyMessage, channel: Channel
@@ -291,7 +292,7 @@ class Network:
     def _arrive_at(self, time: int, receiver: SimNode, parcel: tuple[Any, ...]) -> None:
         action = None if receiver.interface is None else self._receive
         self._scheduler.sequence += 1
-        self._scheduler.put((time, self._scheduler.sequence, action, receiver, parcel))
+        self._scheduler.put(time, self._scheduler.sequence, action, receiver, parcel)
 
     # -- limited bandwidth -----------------------------------------------------------------------
 
@@ -339,7 +340,7 @@ class Network:
             return
         complete = interface.received_at(now, size)
         self._scheduler.sequence += 1
-        self._scheduler.put((complete, self._scheduler.sequence, None, receiver, parcel))
+        self._scheduler.put(complete, self._scheduler.sequence, None, receiver, parcel)
 
     # -- cut paths -------------------------------------------------------------------------------
 

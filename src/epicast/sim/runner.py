@@ -18,7 +18,8 @@ from epicast.sim.churn import schedule_churn, schedule_trace
 from epicast.sim.faults import Injector
 from epicast.sim.network import Conditions
 from epicast.sim.scenario import LoadedScenario, Scenario
-from epicast.sim.simulation import Service, Simulation
+from epicast.sim.service import Service
+from epicast.sim.simulation import Simulation
 
 _LOOKS = 100
 """How often during a run invariants are checked and progress is told."""

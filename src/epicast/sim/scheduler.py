@@ -14,11 +14,13 @@ from typing import Any
 
 BUCKET_BITS = 20
 """A bucket spans 2**20 ns, about a millisecond."""
+BUCKET_MASK = (1 << BUCKET_BITS) - 1
 _LAST = 1 << 62
 
 Action = Callable[[Any, Any], None]
 Entry = tuple[int, int, Action | None, Any, Any]
-"""Time, number, what to call and its two arguments."""
+"""Time since its bucket began, number, what to call and its two arguments. Counted from the bucket,
+times are small integers, which sort faster."""
 WorkOff = Callable[[list["Entry"], list["Entry"]], None]
 """Works off a bucket: entries sorted latest first, and a heap of those that come up meanwhile."""
 
@@ -64,12 +66,14 @@ class Scheduler:
         if time < self.now:
             time = self.now
         self.sequence += 1
-        self.put((time, self.sequence, action, first, second))
+        self.put(time, self.sequence, action, first, second)
 
-    def put(self, entry: Entry) -> None:
-        """Queue an entry made by the caller, who has taken a number from `sequence` for it."""
-        bucket = entry[0] >> BUCKET_BITS
-        if bucket <= self.bucket:
+    def put(
+        self, time: int, sequence: int, action: Action | None, first: Any, second: Any
+    ) -> None:
+        """Queue an entry under a number that the caller has taken from `sequence`."""
+        bucket, entry = time >> BUCKET_BITS, (time & BUCKET_MASK, sequence, action, first, second)
+        if bucket == self.bucket:
             heappush(self.soon, entry)
         else:
             self.buckets[bucket].append(entry)
@@ -81,7 +85,7 @@ class Scheduler:
         work_off = work_off or self._work_off
         self._runs += 1
         # An infinite tie-breaker: after everything else of that instant.
-        self.put((until, _LAST, self._stop, self._runs, None))
+        self.put(until, _LAST, self._stop, self._runs, None)
         try:
             while True:
                 work_off(self._opened, self.soon)
@@ -97,12 +101,13 @@ class Scheduler:
             raise _Stop
 
     def _work_off(self, opened: list[Entry], soon: list[Entry]) -> None:
+        begun = self.bucket << BUCKET_BITS
         while opened or soon:
             if not soon or (opened and opened[-1] < soon[0]):
-                time, _, action, first, second = opened.pop()
+                offset, _, action, first, second = opened.pop()
             else:
-                time, _, action, first, second = heappop(soon)
-            self.now = time
+                offset, _, action, first, second = heappop(soon)
+            self.now = begun + offset
             assert action is not None
             action(first, second)
 

@@ -14,16 +14,12 @@ from heapq import heappop
 from random import Random
 from typing import Any
 
-from msgspec import Struct
-
 from epicast.core import (
     NEVER,
     Effects,
     EventBatch,
-    Host,
     NodeId,
     Peer,
-    Publication,
     Recovered,
     Trace,
     TraceKind,
@@ -36,19 +32,14 @@ from epicast.sim.clock import DriftingClock
 from epicast.sim.disk import SimDisk
 from epicast.sim.latency import ConstantLatency, Latency
 from epicast.sim.network import Conditions, Network
-from epicast.sim.node import ProtocolFactory, SimNode, Waiting
+from epicast.sim.node import ProtocolFactory, SimNode
 from epicast.sim.operations import OperationRunner
-from epicast.sim.scheduler import Entry, Scheduler
+from epicast.sim.publishing import Publishers
+from epicast.sim.scheduler import BUCKET_BITS, Entry, Scheduler
+from epicast.sim.service import Processor, Service
 
 WALL_OFFSET_NS = 1_700_000_000_000_000_000
 """Simulated wall-clock time starts in November 2023."""
-
-
-class Service(Struct, frozen=True):
-    """Processing time; messages wait while a node is busy."""
-
-    per_message_ns: int = 0
-    per_byte_ns: float = 0.0
 
 
 DeliveryObserver = Callable[[int, NodeId, EventBatch], None]
@@ -81,10 +72,8 @@ class Simulation:
         self.membership_changes = 0
         """Grows whenever a node goes up or down."""
         self._bandwidth = bandwidth
-        self._service = service
         self._disk_sync_ns = disk_sync_ns
         self._check_addresses = check_addresses
-        self._max_unpublished = max_unpublished
         self.counts_bytes = bool(
             trace or bandwidth or check_addresses or (service and service.per_byte_ns)
         )
@@ -99,6 +88,8 @@ class Simulation:
             derive_seed(seed, "network"),
         )  # fmt: skip
         self._operations = OperationRunner(self)
+        self._publishers = Publishers(self, max_unpublished)
+        self.processor = Processor(self, service)
 
     @property
     def now(self) -> int:
@@ -142,8 +133,8 @@ class Simulation:
         node.install(node.factory(node.peer, rng))
         if node.known is not None:
             node.known = {contact.id for contact in contacts}
-        self._update_special(node)
-        self._record(node, TraceKind.START)
+        self.update_special(node)
+        self.record(node, TraceKind.START)
         if node.disk is not None:
             recovered = node.disk.recovered(node.incarnation)
         else:
@@ -170,22 +161,22 @@ class Simulation:
         """Stand still, like a process that is stopped or swapped out; nothing is lost."""
         if node.alive:
             node.paused = True
-            self._update_special(node)
+            self.update_special(node)
 
     def resume(self, node: SimNode) -> None:
         if not node.paused:
             return
         node.paused = False
-        self._update_special(node)
+        self.update_special(node)
         backlog, node.backlog = node.backlog, []
         for report in backlog:
             report()
         self._fire_timer(node, None)
-        self._admit(node)
+        self._publishers.admit(node)
 
     def set_clock(self, node: SimNode, clock: DriftingClock | None) -> None:
         node.clock = clock
-        self._update_special(node)
+        self.update_special(node)
         node.alarms.clear()
         node.armed = NEVER
         self._arm(node)
@@ -193,39 +184,7 @@ class Simulation:
     def publish(self, node: SimNode, batch: EventBatch, topic: int = 0) -> None:
         """Publish on behalf of the application at `node`, which waits while the protocol has no
         room; ignored if the node is down."""
-        if not node.alive:
-            return
-        if node.paused:
-            node.backlog.append(partial(self.publish, node, batch, topic))
-            return
-        publication = Publication(node.id, batch.first, batch, topic)
-        in_line = any(waiting.topic == topic for waiting in node.unpublished)
-        if not in_line and has_room(node, topic):
-            self._publish(node, publication)
-        elif len(node.unpublished) < self._max_unpublished:
-            node.unpublished.append(publication)
-            self._update_special(node)
-        else:
-            self.note_drop(node, node.id, "too many publications wait", batch.payload_bytes)
-
-    def _publish(self, node: SimNode, publication: Publication) -> None:
-        self._record_batch(node, TraceKind.PUBLISH, publication.batch)
-        self.stimulate(node, "on_publish", (publication,))
-
-    def _admit(self, node: SimNode) -> None:
-        if any(has_room(node, waiting.topic) for waiting in node.unpublished):
-            self.scheduler.at(self.scheduler.now, self._publish_waiting, node)
-
-    def _publish_waiting(self, node: SimNode, _: Any) -> None:
-        """The first that there is room for; carrying it out admits the next."""
-        if node.paused:
-            return
-        for index, publication in enumerate(node.unpublished):
-            if has_room(node, publication.topic):
-                del node.unpublished[index]
-                self._update_special(node)
-                self._publish(node, publication)
-                return
+        self._publishers.publish(node, batch, topic)
 
     def live_nodes(self) -> list[SimNode]:
         return [node for node in self.nodes.values() if node.alive]
@@ -254,12 +213,13 @@ class Simulation:
         scheduler, fx = self.scheduler, self.fx
         sends, deliveries, operations = fx.sends, fx.deliveries, fx.operations
         transmit, finish_effects, arm = self.network.transmit, self._finish_effects, self._arm
+        begun = scheduler.bucket << BUCKET_BITS
         while opened or soon:
             if not soon or (opened and opened[-1] < soon[0]):
-                time, _, action, node, parcel = opened.pop()
+                offset, _, action, node, parcel = opened.pop()
             else:
-                time, _, action, node, parcel = heappop(soon)
-            scheduler.now = time
+                offset, _, action, node, parcel = heappop(soon)
+            scheduler.now = time = begun + offset
             if action is not None:
                 action(node, parcel)
                 continue
@@ -291,9 +251,9 @@ class Simulation:
         if node.clock is not None:
             now = node.clock.local(now)
         if method == "on_peer_up":
-            self._record(node, TraceKind.PEER_UP, peer=arguments[0])
+            self.record(node, TraceKind.PEER_UP, peer=arguments[0])
         elif method == "on_peer_down":
-            self._record(node, TraceKind.PEER_DOWN, peer=arguments[0])
+            self.record(node, TraceKind.PEER_DOWN, peer=arguments[0])
         self._active = node
         getattr(node.protocol, method)(now, *arguments, self.fx)
         self._carry_out(node)
@@ -316,17 +276,18 @@ class Simulation:
         if node.timers.earliest < node.armed:
             self._arm(node)
         if node.unpublished:
-            self._admit(node)
+            self._publishers.admit(node)
 
     def _finish_effects(self, node: SimNode) -> None:
         """Empties the buffer first: an application may publish in answer to a delivery."""
         fx = self.fx
+        if not fx.operations and self.on_delivery is None and self.trace is None:
+            for batch in fx.deliveries:  # nobody looks: they are only counted
+                self.delivered_events += batch.rows
+            fx.deliveries.clear()
+            return
         deliveries = fx.deliveries.copy()
         fx.deliveries.clear()
-        if not fx.operations:
-            for batch in deliveries:
-                self.hand_over(node, batch)
-            return
         operations = fx.operations.copy()
         fx.operations.clear()
         for batch in deliveries:
@@ -337,7 +298,7 @@ class Simulation:
         """Deliver to the application."""
         self.delivered_events += batch.rows
         if self.trace is not None:
-            self._record_batch(node, TraceKind.DELIVER, batch)
+            self.record_batch(node, TraceKind.DELIVER, batch)
         if self.on_delivery is not None:
             self.on_delivery(self.scheduler.now, node.id, batch)
 
@@ -354,62 +315,17 @@ class Simulation:
         if self.trace is not None:
             now, kind, name = self.scheduler.now, TraceKind.RECEIVE, message_name(message)
             self.trace.add(now, node.id, kind, source, 0, 0, 0, size, name)
-        if self._service is None:
-            self.stimulate(node, "on_messages", source, (message,))
-            return
-        node.inbox.append((source, message, size))
-        if not node.being_served:
-            self._serve(node)
-
-    def tell(self, node: SimNode, report: Callable[[], None]) -> None:
-        """Call `report` once the node has dealt with all that came before it."""
-        if node.being_served:
-            node.inbox.append((None, report, 0))
-        else:
-            self._tell_now(node, report)
-
-    def _tell_now(self, node: SimNode, report: Callable[[], None]) -> None:
-        if node.paused:
-            node.backlog.append(report)
-        else:
-            report()
-
-    def _serve(self, node: SimNode) -> None:
-        """Take everything that waits into one step, which takes its time."""
-        assert self._service is not None
-        waiting, node.inbox = node.inbox, []
-        node.being_served = True
-        cost = sum(
-            self._service.per_message_ns + int(size * self._service.per_byte_ns)
-            for source, _, size in waiting
-            if source is not None
-        )
-        at = self.scheduler.now + cost
-        self.scheduler.at(at, self._serve_done, (node, node.incarnation), waiting)
-
-    def _serve_done(self, servant: tuple[SimNode, int], served: list[Waiting]) -> None:
-        node, incarnation = servant
-        if node.incarnation != incarnation or not node.alive:
-            return
-        for source, messages in gather_by_source(served):
-            if source is not None:
-                self.stimulate(node, "on_messages", source, messages)
-                continue
-            for report in messages:
-                self._tell_now(node, report)
-        node.being_served = False
-        if node.inbox:
-            self._serve(node)
+        self.processor.take(node, source, message, size)
 
     def _take_down(self, node: SimNode, kind: TraceKind, *, silently: bool) -> None:
-        self._record(node, kind)
+        self.record(node, kind)
         self.membership_changes += 1
         node.end_life(silently=silently)
-        self._update_special(node)
+        self.update_special(node)
         self.network.leave_all(node)
         self.network.connections.drop_all(node, silently=silently)
 
-    def _update_special(self, node: SimNode) -> None:
+    def update_special(self, node: SimNode) -> None:
         node.special = bool(
             self.needs_care
             or not node.alive
@@ -418,8 +334,6 @@ class Simulation:
             or node.unpublished
             or node.ghosts
         )
-
-    update_special = _update_special
 
     def _room(self, peer: NodeId) -> int:
         node = self._active
@@ -467,45 +381,24 @@ class Simulation:
     def note_drop(self, node: SimNode, peer: NodeId, reason: str, size: int) -> None:
         self.drops[reason] = self.drops.get(reason, 0) + 1
         if self.trace is not None:
-            self._record(node, TraceKind.DROP, peer=peer, nbytes=size, detail=reason)
+            self.record(node, TraceKind.DROP, peer=peer, nbytes=size, detail=reason)
 
     def record_fault(self, description: str) -> None:
         if self.trace is not None:
             self.trace.add(self.scheduler.now, 0, TraceKind.FAULT, detail=description)
 
-    def _record(self, node: SimNode, kind: TraceKind, **columns: Any) -> None:
+    def record(self, node: SimNode, kind: TraceKind, **columns: Any) -> None:
         if self.trace is not None:
             self.trace.add(self.scheduler.now, node.id, kind, **columns)
 
-    record = _record
-
-    def _record_batch(self, node: SimNode, kind: TraceKind, batch: EventBatch) -> None:
-        self._record(
+    def record_batch(self, node: SimNode, kind: TraceKind, batch: EventBatch) -> None:
+        self.record(
             node, kind, stream=batch.stream, first=batch.first, last=batch.last,
             nbytes=batch.payload_bytes,
         )  # fmt: skip
-
-
-def has_room(node: SimNode, topic: int) -> bool:
-    """Whether the node's protocol takes publications; topics do not hold up each other."""
-    protocol = node.protocol
-    if isinstance(protocol, Host):
-        return protocol.topic_room(topic) > 0
-    return protocol.publish_room() > 0
 
 
 def message_name(message: AnyMessage) -> str:
     while isinstance(message, Layered):
         message = message.message
     return type(message).__name__
-
-
-def gather_by_source(waiting: Sequence[Waiting]) -> list[tuple[NodeId | None, list[Any]]]:
-    """Neighbouring messages of the same source as one step's worth; reports have no source."""
-    runs: list[tuple[NodeId | None, list[Any]]] = []
-    for source, message, _ in waiting:
-        if runs and runs[-1][0] == source:
-            runs[-1][1].append(message)
-        else:
-            runs.append((source, [message]))
-    return runs

@@ -92,7 +92,8 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+# Always the same examples: healing is all but certain, see the deviations of the package.
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 1000), actions=ACTIONS)
 @example(
     # Two splits on end and a pause: a side of three that had forgotten the other.

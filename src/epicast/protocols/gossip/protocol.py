@@ -44,10 +44,10 @@ class PushGossip(Protocol[PushGossipConfig]):
     def _handle_rumor(self, now: int, source: NodeId, rumor: Rumor, fx: Effects) -> None:
         batch = rumor.batch
         first, last = batch.first, batch.last
-        new = self._seen.new_ranges(batch.stream, first, last)
-        if not new:
+        if last <= self._seen.ends.get(batch.stream, 0):  # most messages end here
             self._duplicates += last - first + 1
             return
+        new = self._seen.new_ranges(batch.stream, first, last)
         before = self._delivered
         for low, high in new:
             if low != first or high != last:
