@@ -75,7 +75,11 @@ class Clock:
 
 
 class Source(Protocol[int]):
-    """Sends for ever, as much as the link takes."""
+    """Sends as much as the link takes, until the receiver has enough and goes."""
+
+    def __init__(self, node, config, rng, done) -> None:
+        super().__init__(node, config, rng)
+        self.done = done
 
     def on_start(self, now, contacts, recovered, fx) -> None:
         self.messages = messages()
@@ -90,6 +94,9 @@ class Source(Protocol[int]):
         for _ in range(room // self.size):
             fx.send(peer, self.messages[self.sent % BATCHES], DATA)
             self.sent += 1
+
+    def on_peer_down(self, now: int, peer: NodeId, fx: Effects) -> None:
+        self.done()
 
 
 class Sink(Protocol[int]):
@@ -128,22 +135,17 @@ def drive_receiver(total_bytes: int) -> None:
 
 
 def drive_sender(port: int) -> None:
+    import asyncio
     from random import Random
 
     from epicast.runtime import NodeDriver, run
 
-    class Stopping(Source):
-        def on_peer_down(self, now: int, peer: NodeId, fx: Effects) -> None:
-            done.set()
-
-    import asyncio
-
     async def main() -> None:
-        global done
         done = asyncio.Event()
         driver = NodeDriver(SENDER)
         peer = await driver.listen()
-        await driver.start(Stopping(peer, 0, Random(0)), [Peer(RECEIVER, "127.0.0.1", port)])
+        source = Source(peer, 0, Random(0), done.set)
+        await driver.start(source, [Peer(RECEIVER, "127.0.0.1", port)])
         await done.wait()
         await driver.stop()
 

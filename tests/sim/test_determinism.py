@@ -11,7 +11,7 @@ from epicast.core import Trace
 from epicast.sim.runner import ScenarioRun
 from epicast.sim.swarm import draw_scenario, run_seed
 
-SAMPLE = (1048, 1071, 1075, 1111, 1128, 1144, 1258, 1272, 1308, 1316, 1361, 1386)
+SAMPLE = (1037, 1048, 1050, 1071, 1075, 1128, 1144, 1158, 1169, 1241, 1258, 1272)
 IN_A_FRESH_PROCESS = """
 import json, sys
 from epicast.sim.swarm import run_seed

@@ -163,12 +163,13 @@ class Connection(asyncio.BufferedProtocol):
             self._is_open = False
             self._owner.on_lost(self)
 
-    def give_up(self) -> None:
-        """Close it unless it came into use: whoever opened it does not wait any more.
+    def give_up(self, *, interrupted: bool) -> None:
+        """Whoever opened it does not wait any more: close it unless it came into use.
 
-        A loop whose `create_connection` is cancelled may close the transport without a word.
+        A loop whose `create_connection` was interrupted has closed the transport, used or not, and
+        may not say so.
         """
-        if self.link is None and self._is_open:
+        if self._is_open and (interrupted or self.link is None):
             self.connection_lost(None)
 
     def shut(self) -> None:

@@ -40,14 +40,16 @@ class Dialer:
         loop = asyncio.get_running_loop()
         connection.outcome = loop.create_future()
         peer = entry.peer
+        interrupted = True
         try:
             async with asyncio.timeout(self._limits.connect_timeout_ns / 1e9):
                 await loop.create_connection(lambda: connection, peer.host, peer.port)
+                interrupted = False
                 return await connection.outcome
         except (OSError, TimeoutError, ValueError, OverflowError):
             return False  # the latter two: an address that cannot be one
         finally:
-            connection.give_up()
+            connection.give_up(interrupted=interrupted)
 
     def _backoff_ns(self, step: int) -> float:
         limits = self._limits

@@ -28,7 +28,7 @@ from epicast.runtime.addresses import AddressBook
 from epicast.runtime.commits import Commits
 from epicast.runtime.datagrams import DatagramPort
 from epicast.runtime.doorkeeper import Doorkeeper
-from epicast.runtime.engine import Engine, OnDelivery
+from epicast.runtime.engine import Engine, OnDelivery, OnTopicDelivery
 from epicast.runtime.errors import DriverError, NoRoom
 from epicast.runtime.inbox import Inbox
 from epicast.runtime.limits import Limits
@@ -60,6 +60,7 @@ class NodeDriver:
         cluster: str = "epicast",
         seed: int = 0,
         on_delivery: OnDelivery | None = None,
+        on_topic_delivery: OnTopicDelivery | None = None,
         on_acknowledge: OnAcknowledge | None = None,
         on_refuse: OnRefuse | None = None,
     ) -> None:
@@ -70,7 +71,7 @@ class NodeDriver:
         self._cluster = cluster
         self._seed = seed
         self._storage = storage
-        self._callbacks = (on_delivery, on_acknowledge, on_refuse)
+        self._callbacks = (on_delivery, on_topic_delivery, on_acknowledge, on_refuse)
         self._recorder = Recorder(node_id, trace)
         self._book = AddressBook(self.limits.max_addresses)
         self._inbox = Inbox()
@@ -231,26 +232,34 @@ class NodeDriver:
     # -- publishing ------------------------------------------------------------------------------
 
     async def publish(
-        self, batch: EventBatch, publisher: int | None = None, first: int | None = None
+        self,
+        batch: EventBatch,
+        publisher: int | None = None,
+        first: int | None = None,
+        topic: int = 0,
     ) -> None:
         """Hand a batch to the protocol, waiting while it has no room."""
-        protocol, publication = self._publication(batch, publisher, first)
+        protocol, publication = self._publication(batch, publisher, first, topic)
         if self._publishers.offer(publication, protocol.publish_room()):
             self._wake()
         else:
             await self._publishers.wait(publication)
 
     def publish_nowait(
-        self, batch: EventBatch, publisher: int | None = None, first: int | None = None
+        self,
+        batch: EventBatch,
+        publisher: int | None = None,
+        first: int | None = None,
+        topic: int = 0,
     ) -> None:
         """The same, or `NoRoom`."""
-        protocol, publication = self._publication(batch, publisher, first)
+        protocol, publication = self._publication(batch, publisher, first, topic)
         if not self._publishers.offer(publication, protocol.publish_room()):
             raise NoRoom("the protocol takes no publications at the moment: await publish instead")
         self._wake()
 
     def _publication(
-        self, batch: EventBatch, publisher: int | None, first: int | None
+        self, batch: EventBatch, publisher: int | None, first: int | None, topic: int
     ) -> tuple[Protocol[Any], Publication]:
         if self._error is not None:
             raise DriverError(f"the node failed: {self._error!r}") from self._error
@@ -260,9 +269,14 @@ class NodeDriver:
             self.node.id if publisher is None else publisher,
             batch.first if first is None else first,
             batch,
+            topic,
         )
 
     # -- the loop --------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Have a step run soon: the protocol was changed from outside, as by `Host.add`."""
+        self._wake()
 
     def _wake(self) -> None:
         if not self._scheduled:

@@ -32,6 +32,8 @@ from epicast.runtime.publishers import Publishers
 from epicast.runtime.recorder import Recorder
 
 OnDelivery = Callable[[list[EventBatch]], None]
+OnTopicDelivery = Callable[[int, EventBatch], None]
+"""Told the topic too: what a `core.Host` delivers."""
 
 
 class Engine:
@@ -47,6 +49,7 @@ class Engine:
         commits: Commits,
         wake: Callable[[], None],
         on_delivery: OnDelivery | None,
+        on_topic_delivery: OnTopicDelivery | None,
         on_acknowledge: OnAcknowledge | None,
         on_refuse: OnRefuse | None,
     ) -> None:
@@ -59,7 +62,9 @@ class Engine:
         self._commits = commits
         self._wake = wake
         self._on_delivery = on_delivery
+        self._on_topic_delivery = on_topic_delivery
         self._deliveries: list[EventBatch] = []
+        self._topic_deliveries: list[tuple[int, EventBatch]] = []
         self._operations = OperationRunner(
             book, links, datagrams, outbound, commits, recorder, self._deliver, on_acknowledge,
             on_refuse,
@@ -188,10 +193,13 @@ class Engine:
         self._send()
         return self._links.room(peer)
 
-    def _deliver(self, batch: EventBatch) -> None:
+    def _deliver(self, batch: EventBatch, topic: int = 0) -> None:
         self._recorder.delivered_events += batch.rows
         self._recorder.batch(TraceKind.DELIVER, batch)
-        self._deliveries.append(batch)
+        if topic:
+            self._topic_deliveries.append((topic, batch))
+        else:
+            self._deliveries.append(batch)
 
     def _finish(self, protocol: Protocol[Any], now: int) -> None:
         """What is done once per step, after all handlers."""
@@ -208,6 +216,11 @@ class Engine:
             delivered, self._deliveries = self._deliveries, []
             if self._on_delivery is not None:
                 self._on_delivery(delivered)
+        if self._topic_deliveries:
+            to_topics, self._topic_deliveries = self._topic_deliveries, []
+            if self._on_topic_delivery is not None:
+                for topic, batch in to_topics:
+                    self._on_topic_delivery(topic, batch)
 
     def finish_appends(self) -> None:
         """After the protocol has stopped: what waited for its last appends, and nothing else."""

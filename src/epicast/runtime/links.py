@@ -53,6 +53,7 @@ class LinkTable:
         self._wake = wake
         self._dialer = Dialer(limits, rng, recorder)
         self._dials: set[asyncio.Task[None]] = set()
+        self._arrived: set[asyncio.Task[None]] = set()  # dials that succeeded and are about to end
         self._dirty: dict[Link, None] = {}
 
     # -- what the protocol wants -----------------------------------------------------------------
@@ -155,6 +156,9 @@ class LinkTable:
         dial, link.dial = link.dial, None
         if connection.outcome is not None and not connection.outcome.done():
             connection.outcome.set_result(True)
+            if dial is not None:
+                self._dials.discard(dial)
+                self._arrived.add(dial)
         elif dial is not None:
             dial.cancel()
         if link.closing is not None:
@@ -240,6 +244,7 @@ class LinkTable:
 
     def _dialed(self, link: Link, task: asyncio.Task[None]) -> None:
         self._dials.discard(task)
+        self._arrived.discard(task)
         if link.dial is task:  # and not one that was called off
             link.dial = None
             self._lose(link, "unreachable")
@@ -267,8 +272,8 @@ class LinkTable:
         self.stopping = True
         for dial in self._dials:
             dial.cancel()
-        if self._dials:
-            await asyncio.wait(self._dials)
+        if self._dials or self._arrived:
+            await asyncio.wait(self._dials | self._arrived)
 
     def close_all(self) -> None:
         """Write what is queued and close in good order, which takes a while."""

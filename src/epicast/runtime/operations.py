@@ -30,7 +30,7 @@ class OperationRunner:
         outbound: Outbound,
         commits: Commits,
         recorder: Recorder,
-        deliver: Callable[[EventBatch], None],
+        deliver: Callable[[EventBatch, int], None],
         on_acknowledge: OnAcknowledge | None,
         on_refuse: OnRefuse | None,
     ) -> None:
@@ -52,6 +52,7 @@ class OperationRunner:
             fx.Save: lambda op: commits.save(op.name, op.value),
             fx.SendAfterAppend: self._send_after_append,
             fx.DeliverAfterAppend: self._deliver_after_append,
+            fx.TopicDelivery: lambda op: deliver(op.batch, op.topic),
             fx.Read: lambda op: commits.read(op.stream, op.first, op.max_bytes, op.token),
             fx.Acknowledge: self._acknowledge,
             fx.Refuse: self._refuse,
@@ -82,7 +83,7 @@ class OperationRunner:
         self._commits.afterwards(send)
 
     def _deliver_after_append(self, operation: fx.DeliverAfterAppend) -> None:
-        self._commits.afterwards(partial(self._deliver, operation.batch))
+        self._commits.afterwards(partial(self._deliver, operation.batch, operation.topic))
 
     def _acknowledge(self, operation: fx.Acknowledge) -> None:
         publication = operation.publication

@@ -68,6 +68,7 @@ def draw_scenario(seed: int) -> LoadedScenario:
         expansion_factor=rng.choice((1.0, 1.5, 2.0)),
         passive_view=rng.randint(8, 30),
         shuffle_period_ns=rng.randint(2, 10) * _SECOND,
+        keep_alive_period_ns=rng.choice((1, 2, 4)) * _SECOND,
     )
     cyclon = CyclonConfig(
         view_size=rng.randint(8, 20), shuffle_period_ns=rng.randint(1, 4) * _SECOND
