@@ -68,9 +68,7 @@ class Scheduler:
         self.sequence += 1
         self.put(time, self.sequence, action, first, second)
 
-    def put(
-        self, time: int, sequence: int, action: Action | None, first: Any, second: Any
-    ) -> None:
+    def put(self, time: int, sequence: int, action: Action | None, first: Any, second: Any) -> None:
         """Queue an entry under a number that the caller has taken from `sequence`."""
         bucket, entry = time >> BUCKET_BITS, (time & BUCKET_MASK, sequence, action, first, second)
         if bucket == self.bucket:
