@@ -1,0 +1,149 @@
+"""Rewriting segments that hold mostly collected events, and joining small ones.
+
+A rewrite copies live events of consecutive segments, a window at a time, into a new file that
+nobody sees; once that is on disk it takes the place of the first of its sources by renaming, and
+the others are removed. If that is interrupted in between, recovery finds segments whose numbers
+another one covers already, and removes them.
+
+An event is left out because of a later one that collects it. So before the new file counts, the
+history syncs: a crash must not keep the tombstone and lose the collector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.log.live import LiveSet
+from epicast.log.merging import ROW_BYTES, merged
+from epicast.log.publishers import Publishers
+from epicast.log.records import framed
+from epicast.log.rows import Rows, Scanner
+from epicast.log.segment import HEADER_BYTES, Header, OpenFiles, Segment, segment_name
+
+TEMPORARY = "rewrite.tmp"
+
+
+class Rewrite:
+    """One rewrite, from its first window to its last."""
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        sources: Sequence[Segment],
+        live: LiveSet,
+        publishers: Publishers,
+    ) -> None:
+        self.sources = list(sources)
+        first, last = sources[0].first, sources[-1].last
+        self._header = Header(sources[0].stream, sources[-1].epoch, first, last)
+        self.result = Segment(files, TEMPORARY, self._header, sources[0].interval)
+        self._files = files
+        self._live = live
+        self._publishers = publishers
+        self._scanner = Scanner()
+        self._output = Scanner()
+        self._source = 0
+        self._at = HEADER_BYTES
+        self._covered = first - 1
+
+    @property
+    def is_done(self) -> bool:
+        return self._source == len(self.sources)
+
+    def begin(self, size_hint: int) -> None:
+        file = self._files.directory.create(TEMPORARY, size_hint + HEADER_BYTES)
+        self._files.put(TEMPORARY, file)
+        file.append([self._header.encode()])
+
+    def step(self, max_bytes: int, window_bytes: int) -> int:
+        """Rewrite about so many bytes of the sources; how many it were."""
+        done = 0
+        while done < max_bytes and not self.is_done:
+            source = self.sources[self._source]
+            if self._at < source.size:
+                view = source.window(self._at, window_bytes)
+                self._at += len(view)
+                done += len(view)
+                at_end = self._at == source.size and source is self.sources[-1]
+                self._write(self._scanner.scan(view, 0, len(view)), at_end)
+            else:
+                self._source += 1
+                self._at = HEADER_BYTES
+        return done
+
+    def prepare(self) -> None:
+        self._files.get(TEMPORARY).sync()
+
+    def finish(self) -> None:
+        """Take the place of the sources. Everything appended so far, and this, was synced."""
+        directory = self._files.directory
+        name = segment_name(self.result.first)
+        self._files.rename(TEMPORARY, name)
+        self.result.name = name
+        directory.sync()
+        for source in self.sources[1:]:
+            self._files.close(source.name)
+            directory.remove(source.name)
+        directory.sync()
+
+    def abandon(self) -> None:
+        with suppress(OSError):  # recovery removes what is left
+            self._files.close(TEMPORARY)
+            self._files.directory.remove(TEMPORARY)
+
+    def _write(self, rows: Rows, last_of_all: bool) -> None:
+        """A batch of what is live, which also covers what is not, here and just before."""
+        chosen = np.flatnonzero(self._live.contains(rows.seqs))
+        if not len(chosen) and not last_of_all:
+            return
+        first, last = self._covered + 1, rows.last
+        runs = self._publishers.runs_between(first, last)
+        record = b"".join(
+            framed(merged(self.result.stream, self.result.epoch, first, last, rows, chosen, runs))
+        )
+        self._files.get(TEMPORARY).append([record])
+        self.result.extend(self._output.scan(record, 0, len(record)), len(record))
+        self._covered = last
+
+
+def live_bytes(segment: Segment, live: int) -> int:
+    """About how many bytes the live events of a segment would take by themselves."""
+    return live * (segment.data_bytes // segment.rows + ROW_BYTES) if segment.rows else 0
+
+
+def is_worth_rewriting(segment: Segment, live: int, compact_below: float) -> bool:
+    if segment.rewritten:  # what else a rewrite could save, the last one did
+        return live < compact_below * segment.rows
+    return segment.rows > 0 and live_bytes(segment, live) < compact_below * segment.size
+
+
+def choose(
+    sealed: Sequence[Segment], live: LiveSet, compact_below: float, segment_bytes: int
+) -> tuple[list[Segment], int]:
+    """Consecutive segments to rewrite, none if that would not pay, and the bytes to expect."""
+    if not sealed:
+        return [], 0
+    bounds = np.array([*(s.first for s in sealed), sealed[-1].last + 1], dtype=np.uint64)
+    counts: NDArray[np.int64] = live.count_between(bounds)
+    sizes = [live_bytes(s, n) for s, n in zip(sealed, counts.tolist(), strict=True)]
+    worth = [
+        is_worth_rewriting(s, n, compact_below)
+        for s, n in zip(sealed, counts.tolist(), strict=True)
+    ]
+    for start in range(len(sealed)):
+        if worth[start]:
+            stop, total = start + 1, sizes[start]
+            while stop < len(sealed) and worth[stop] and total + sizes[stop] <= segment_bytes:
+                total += sizes[stop]
+                stop += 1
+            return list(sealed[start:stop]), total
+    for right in range(len(sealed) - 1, 0, -1):
+        # Joining only what is about as large keeps the number of times an event is copied low.
+        total = sizes[right - 1] + sizes[right]
+        if total <= segment_bytes // 2 and sealed[right - 1].size <= 2 * sealed[right].size:
+            return list(sealed[right - 1 : right + 1]), total
+    return [], 0

@@ -1,0 +1,1 @@
+"""The loops over events, compiled by numba. Import only where they are used: numba is heavy."""

@@ -1,0 +1,45 @@
+"""Tests of keys, one answer per row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from epicast.log.kernels.compiling import compiled
+from epicast.log.kernels.keys import hash_key, same_bytes
+
+
+@compiled
+def has_prefix(buffer: Any, key_at: Any, key_bytes: Any, prefix: Any, answers: Any) -> None:
+    length = len(prefix)
+    for row in range(len(answers)):
+        answers[row] = key_bytes[row] >= length and same_bytes(
+            buffer, key_at[row], prefix, 0, length
+        )
+
+
+@compiled
+def hash_keys(buffer: Any, key_at: Any, key_bytes: Any, hashes: Any) -> None:
+    for row in range(len(hashes)):
+        hashes[row] = hash_key(buffer, key_at[row], key_bytes[row], np.uint64(0))
+
+
+@compiled
+def is_one_of(
+    buffer: Any, key_at: Any, key_bytes: Any, wanted: Any, wanted_at: Any, wanted_bytes: Any,
+    wanted_hashes: Any, answers: Any,
+) -> None:  # fmt: skip
+    """Whether each key is one of those wanted, which are sorted by their hash."""
+    for row in range(len(answers)):
+        at, length = key_at[row], key_bytes[row]
+        hashed = hash_key(buffer, at, length, np.uint64(0))
+        index = np.searchsorted(wanted_hashes, hashed)
+        answers[row] = False
+        while index < len(wanted_hashes) and wanted_hashes[index] == hashed:
+            if wanted_bytes[index] == length and same_bytes(
+                buffer, at, wanted, wanted_at[index], length
+            ):
+                answers[row] = True
+                break
+            index += 1

@@ -1,0 +1,116 @@
+"""What stands under a key: the table behind `latest_per_key` and exact-key predicates."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.log.rows import Rows
+
+_FIRST_CAPACITY = 1 << 10
+_MOST_ROWS = 1 << 16
+"""Rows handled at a time: room is made for all of them to bring a new key."""
+
+
+class KeyTable:
+    """Key bytes to a positive number. Grows by doubling; forgets only when it must grow.
+
+    `still_wanted` says of an array of values which of them still mean something: the others are
+    dropped, with their keys, before the table is made larger.
+    """
+
+    def __init__(
+        self, still_wanted: Callable[[NDArray[np.uint64]], NDArray[np.bool_]] | None = None
+    ) -> None:
+        self._still_wanted = still_wanted
+        self._slots = np.zeros(2 * _FIRST_CAPACITY, dtype=np.uint64)
+        self._arena = np.zeros(16 * _FIRST_CAPACITY, dtype=np.uint8)
+        self._used = np.zeros(2, dtype=np.int64)
+        # Unknown to publishers, so that they cannot choose keys that all hash alike.
+        self._seed = np.uint64(int.from_bytes(os.urandom(8), "little"))
+        self._hashes = np.empty(0, dtype=np.uint64)
+        self._previous = np.empty(0, dtype=np.uint64)
+
+    def __len__(self) -> int:
+        return int(self._used[0])
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._slots.nbytes + self._arena.nbytes
+
+    def exchange(self, rows: Rows, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Put the values under the keys of the rows; what stood there before, 0 for nothing.
+
+        The answer is overwritten by the next call.
+        """
+        from epicast.log.kernels.keys import exchange
+
+        count = rows.count
+        if len(self._previous) < count:
+            self._previous = np.empty(count, dtype=np.uint64)
+            self._hashes = np.empty(min(count, _MOST_ROWS), dtype=np.uint64)
+        for low in range(0, count, _MOST_ROWS):
+            high = min(low + _MOST_ROWS, count)
+            key_at, key_bytes = rows.key_at[low:high], rows.key_bytes[low:high]
+            self._make_room(high - low, rows.longest_key)
+            exchange(
+                rows.buffer, key_at, key_bytes, values[low:high], self._previous[low:high],
+                self._hashes, self._slots, self._arena, self._used, self._seed,
+            )  # fmt: skip
+        return self._previous[:count]
+
+    def find(self, rows: Rows) -> NDArray[np.uint64]:
+        """What stands under the keys of the rows, 0 for nothing."""
+        from epicast.log.kernels.keys import find
+
+        values = np.empty(rows.count, dtype=np.uint64)
+        find(
+            rows.buffer, rows.key_at[: rows.count], rows.key_bytes[: rows.count], values,
+            self._slots, self._arena, self._seed,
+        )  # fmt: skip
+        return values
+
+    def get(self, keys: Sequence[bytes]) -> NDArray[np.uint64]:
+        return self.find(Rows.of_keys(keys))
+
+    def put(self, key: bytes, value: int) -> int:
+        """What stood under the key before."""
+        return int(self.exchange(Rows.of_keys([key]), np.array([value], dtype=np.uint64))[0])
+
+    def replace(self, by: NDArray[np.int64]) -> None:
+        """Put by[v] wherever v stands."""
+        self._slots[0::2] = by[self._slots[0::2]]
+
+    def _make_room(self, rows: int, longest: int) -> None:
+        capacity = len(self._slots) // 2
+        count, filled = self._used.tolist()
+        fits = filled + rows * (longest + 3) <= len(self._arena)
+        if 3 * (count + rows) <= 2 * capacity and fits:
+            return
+        keep = self._wanted()
+        staying = int(np.count_nonzero(keep))
+        while 3 * (staying + rows) > capacity:  # leave it half as full as it may be
+            capacity *= 2
+        lengths = (self._slots[1::2][keep] >> np.uint64(16)) & np.uint64(0xFFFF)
+        staying_bytes = int(lengths.sum()) + 3 * staying
+        arriving_bytes = rows * (longest + 3)
+        arena_bytes = max(16 * _FIRST_CAPACITY, 2 * (staying_bytes + arriving_bytes))
+        self._move(keep, capacity, arena_bytes)
+
+    def _wanted(self) -> NDArray[np.bool_]:
+        keep: NDArray[np.bool_] = self._slots[1::2] != 0
+        if self._still_wanted is not None:
+            values = np.ascontiguousarray(self._slots[0::2][keep])
+            keep[keep] = self._still_wanted(values)
+        return keep
+
+    def _move(self, keep: NDArray[np.bool_], capacity: int, arena_bytes: int) -> None:
+        from epicast.log.kernels.keys import rehash
+
+        slots = np.zeros(2 * capacity, dtype=np.uint64)
+        arena = np.zeros(arena_bytes, dtype=np.uint8)
+        rehash(self._slots, self._arena, keep, slots, arena, self._used, self._seed)
+        self._slots, self._arena = slots, arena

@@ -1,0 +1,74 @@
+"""How far each publisher got, which a new owner of the stream needs to recognise repetitions.
+
+A stored batch names the publisher of every number. A batch that reading or compaction puts together
+from others names only the last number of each publisher; that is all a history needs to know,
+however much of it was collected, and it is no more than there are publishers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+import numpy as np
+
+from epicast.core import Run
+from epicast.log.layout import BATCH_HEADER_BYTES, FRAME_BYTES
+from epicast.log.rows import Rows
+
+UNKNOWN_PUBLISHER = 0
+"""In a run: who published these is not known any more."""
+
+
+class Publishers:
+    """The most recent ones, least recent first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._last: dict[int, tuple[int, int]] = {}
+        """By publisher: its highest sequence number, and the stream's where that was."""
+        self._order: list[tuple[int, int, int]] | None = None
+
+    def take(self, rows: Rows) -> None:
+        """Stored batches that are newer than all before."""
+        if not rows.runs:
+            return
+        self._order = None
+        for publisher, last_of_publisher, last in _runs_in(rows):
+            if publisher == UNKNOWN_PUBLISHER:
+                continue
+            known, _ = self._last.pop(publisher, (0, 0))
+            self._last[publisher] = (max(known, last_of_publisher), last)
+            if len(self._last) > self._limit:
+                del self._last[next(iter(self._last))]
+
+    def highest(self) -> dict[int, int]:
+        """The highest publisher sequence number of each."""
+        return {publisher: seq for publisher, (seq, _) in self._last.items()}
+
+    def runs_between(self, first: int, last: int) -> tuple[Run, ...]:
+        """Runs that add up to first..last and name each publisher that was last heard of there."""
+        if self._order is None:
+            self._order = [(seq, who, highest) for who, (highest, seq) in self._last.items()]
+        low = bisect_left(self._order, (first,))
+        high = bisect_right(self._order, (last + 1,))
+        runs: list[Run] = []
+        at = first
+        for seq, publisher, highest in self._order[low:high]:
+            if seq > at:
+                runs.append(Run(UNKNOWN_PUBLISHER, 0, seq - at))
+            runs.append(Run(publisher, highest, 1))
+            at = seq + 1
+        if runs and at <= last:
+            runs.append(Run(UNKNOWN_PUBLISHER, 0, last + 1 - at))
+        return tuple(runs)
+
+
+def _runs_in(rows: Rows) -> Iterator[tuple[int, int, int]]:
+    """Publisher, its last sequence number and the stream's last, for each stored run."""
+    for at, _, first, _, count, _ in rows.record_table().tolist():
+        start = at + FRAME_BYTES + BATCH_HEADER_BYTES
+        stored = np.frombuffer(rows.buffer, "<u8", 3 * count, start).reshape(count, 3)
+        for publisher, publisher_first, covered in stored.tolist():
+            first += covered
+            yield publisher, publisher_first + covered - 1, first - 1

@@ -1,0 +1,211 @@
+"""All segments of a history, of which the last is being written, and what of them is on disk."""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from contextlib import suppress
+
+from epicast.log.compaction import Rewrite
+from epicast.log.config import LogConfig
+from epicast.log.directory import Directory, File
+from epicast.log.errors import DiskFull, LogError, LogFailed
+from epicast.log.recovery import Recovery
+from epicast.log.rows import Rows
+from epicast.log.segment import Header, OpenFiles, Segment, segment_name
+
+NEW = "new.tmp"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class SyncTicket:
+    """Files to sync so that everything up to `end` is durable."""
+
+    __slots__ = ("_directory", "_files", "end")
+
+    def __init__(self, end: int, files: list[File], directory: Directory | None) -> None:
+        self.end = end
+        self._files = files
+        self._directory = directory
+
+    @property
+    def files(self) -> int:
+        return len(self._files)
+
+    def run(self) -> None:
+        """Blocks. May be called in any thread, while the history goes on being used."""
+        for file in self._files:
+            file.sync()
+        if self._directory is not None:
+            self._directory.sync()
+
+
+class Segments:
+    def __init__(self, directory: Directory, stream: int, config: LogConfig) -> None:
+        self.directory = directory
+        self.files = OpenFiles(directory, config.max_open_files)
+        self.all: list[Segment] = []
+        self.fsyncs = 0
+        self.started = 0
+        """How many segments were begun here."""
+        self._stream = stream
+        self._config = config
+        self._firsts: list[int] = []
+        self._unsynced: dict[str, None] = {}
+        """Names of files with data that may not be on disk, in the order they were written."""
+        self._names_unsynced = False
+        self._failed = ""
+
+    @property
+    def active(self) -> Segment:
+        return self.all[-1]
+
+    @property
+    def sealed(self) -> list[Segment]:
+        return self.all[:-1]
+
+    @property
+    def start(self) -> int:
+        return self.all[0].first
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.all)
+
+    def adopt(self, recovery: Recovery) -> None:
+        self.all = recovery.segments
+        self._firsts = [segment.first for segment in self.all]
+
+    def find(self, seq: int) -> Segment:
+        """The segment that covers a number the history has."""
+        return self.all[bisect_right(self._firsts, seq) - 1]
+
+    def open_segment(self, first: int, epoch: int) -> None:
+        """Seal the active segment, if there is one, and start another (in its place if empty)."""
+        self.check()
+        name = segment_name(first)
+        header = Header(self._stream, epoch, first)
+        try:
+            # Under another name until the header is written, so that a failure leaves no trace.
+            file = self.directory.create(NEW, self._config.segment_bytes)
+            self.files.put(NEW, file)
+            file.append([header.encode()])
+            self.files.rename(NEW, name)
+        except OSError as error:
+            with suppress(OSError):
+                self.files.close(NEW)
+                self.directory.remove(NEW)
+            raise self.refusal(error) from error
+        if self.all and self.active.first == first:
+            del self.all[-1], self._firsts[-1]
+        self.all.append(Segment(self.files, name, header, self._config.index_interval_bytes))
+        self._firsts.append(first)
+        self._unsynced[name] = None
+        self._names_unsynced = True
+        self.started += 1
+
+    def write(self, blob: bytes, rows: Rows, epoch: int) -> None:
+        """Append records, all of them or, if an error is raised, none."""
+        self.check()
+        active = self.active
+        if active.last >= active.first and active.size + len(blob) > self._config.segment_bytes:
+            self.open_segment(active.last + 1, epoch)
+            active = self.active
+        file = active.file
+        try:
+            file.append([blob])
+        except OSError as error:
+            try:
+                file.truncate(active.size)
+            except OSError as worse:
+                self._fail(f"a write failed ({error}) and could not be undone ({worse})")
+            raise self.refusal(error) from error
+        self._unsynced[active.name] = None
+        active.extend(rows, len(blob))
+
+    def replace(self, rewrite: Rewrite) -> None:
+        """Put the result of a rewrite, in memory and on disk, in the place of its sources."""
+        first = self.all.index(rewrite.sources[0])
+        count = len(rewrite.sources)
+        try:
+            rewrite.finish()
+        except OSError as error:
+            self._fail(f"compaction was interrupted: {error}")
+            self.check()
+        for source in rewrite.sources:
+            self._unsynced.pop(source.name, None)
+        self.all[first : first + count] = [rewrite.result]
+        self._firsts = [segment.first for segment in self.all]
+
+    def drop_old(self, now: int) -> int:
+        """Remove the oldest segments that retention gives no room; how many those were."""
+        most_bytes, most_ns = self._config.retain_bytes, self._config.retain_ns
+        total = self.size
+        count = 0
+        for segment in self.sealed:
+            too_much = most_bytes is not None and total > most_bytes
+            too_old = most_ns is not None and now - segment.newest_time > most_ns
+            if not too_much and not too_old:
+                break
+            total -= segment.size
+            count += 1
+        for segment in self.all[:count]:  # oldest first: what is left is always without gaps
+            self._remove(segment)
+        if count:
+            del self.all[:count], self._firsts[:count]
+            self.directory.sync()
+        return count
+
+    def drop_all(self) -> None:
+        """Newest first, for the same reason."""
+        while self.all:
+            self._remove(self.all.pop())
+        self._firsts.clear()
+        self.directory.sync()
+
+    def begin_sync(self, end: int) -> SyncTicket:
+        self.check()
+        if self.files.pinned:
+            raise LogError("a sync is under way; finish it first")
+        self.files.pinned = True
+        files = [self.files.get(name) for name in self._unsynced]
+        directory = self.directory if self._names_unsynced else None
+        self._unsynced.clear()
+        self._names_unsynced = False
+        return SyncTicket(end, files, directory)
+
+    def finish_sync(self, ticket: SyncTicket, error: OSError | None) -> None:
+        """The ticket was run; with which error, if any."""
+        self.files.pinned = False
+        if error is not None:
+            self._fail(f"the disk did not sync: {error}")
+            self.check()
+        self.fsyncs += ticket.files
+
+    def check(self) -> None:
+        if self._failed:
+            raise LogFailed(
+                f"stream {self._stream}: {self._failed}; close the history and open it again"
+            )
+
+    def close(self) -> None:
+        self.files.close_all()
+        self.directory.close()
+
+    def _remove(self, segment: Segment) -> None:
+        self.files.close(segment.name)
+        self._unsynced.pop(segment.name, None)
+        self.directory.remove(segment.name)
+
+    def _fail(self, reason: str) -> None:
+        # After a failed sync the system may have dropped what it could not write, and a later sync
+        # would succeed without it: only reading everything again tells what there is.
+        self._failed = reason
+
+    def refusal(self, error: OSError) -> LogError:
+        if error.errno in _NO_ROOM:
+            return DiskFull(
+                f"stream {self._stream}: {error.strerror}; nothing was appended and nothing older "
+                "is lost. Free some space, or bound the history with retain_bytes"
+            )
+        return LogError(f"stream {self._stream}: cannot write: {error}; nothing was appended")
