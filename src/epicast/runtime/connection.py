@@ -85,12 +85,19 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=self._limits.transport_buffer_bytes)
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._set_options(transport.get_extra_info("socket"))
         self._is_open = True
         self.transport.write(self._handshake.outgoing)
         self._owner.on_open(self)
+
+    def _set_options(self, sock: socket.socket) -> None:
+        """No waiting for more to send; and notice a peer whose machine is gone without a word."""
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        seconds = max(1, self._limits.keep_alive_ns // 1_000_000_000)
+        for name, value in (("TCP_KEEPIDLE", seconds), ("TCP_KEEPINTVL", 1), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, name):  # not everywhere under these names
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._decoder is None:

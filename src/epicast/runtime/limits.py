@@ -41,6 +41,9 @@ class Limits(Config, frozen=True, kw_only=True):
     backoff_max_ns: int = 2 * _SECOND
     idle_close_ns: int = 10 * _SECOND
     """After which a connection nobody here asked for is closed if nothing was sent on it."""
+    keep_alive_ns: int = 5 * _SECOND
+    """Silence after which the system asks whether the peer is still there, in whole seconds; if
+    nobody answers for three more, the connection is lost."""
     stop_timeout_ns: int = 2 * _SECOND
     """For peers to take what is queued when the driver stops."""
     datagram_mtu: int = 1400

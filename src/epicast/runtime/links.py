@@ -203,6 +203,8 @@ class LinkTable:
         link = connection.link
         if link is None or link.connection is not connection:
             return
+        if link.closing is not None:
+            self.release(link.closing)
         self._write_rest(link, connection)
         link.connection, link.closing = None, connection
         connection.abort_after(self._limits.connect_timeout_ns)
@@ -212,13 +214,15 @@ class LinkTable:
         now = self._clock()
         for link in list(self.links.values()):
             idle = now - link.used_at >= self._limits.idle_close_ns
-            if idle and not link.interested and not link.queued_frames:
+            if idle and not (link.interested or link.queued_frames or link.closing):
                 self._close_in_order(link)
 
     def _close_in_order(self, link: Link) -> None:
         connection = link.connection
         if connection is None or connection.transport.is_closing():
             return
+        if link.closing is not None:
+            self.release(link.closing)
         self._write_rest(link, connection)
         link.connection, link.closing = None, connection
         connection.abort_after(self._limits.connect_timeout_ns)

@@ -3,10 +3,13 @@
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import uvloop
+
+from tests.integration.runtime.support import started
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -20,7 +23,15 @@ def run(request: pytest.FixtureRequest) -> Run:
         async def watched() -> None:
             loop = asyncio.get_running_loop()
             loop.set_exception_handler(lambda _, context: problems.append(context))
-            await asyncio.wait_for(main, 60)
+            try:
+                await asyncio.wait_for(main, 60)
+            except BaseException:
+                for driver in started:
+                    with suppress(Exception):
+                        await driver.stop()
+                raise
+            finally:
+                started.clear()
             left = asyncio.all_tasks() - {asyncio.current_task()}
             assert not left, f"tasks left behind: {left}"
 

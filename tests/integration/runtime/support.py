@@ -23,6 +23,9 @@ from epicast.wire import FrameDecoder, FrameEncoder, Handshake, Hello
 TRIGGER = EventBatch.build(999, 1, [b""])
 Action = Callable[[Effects], object]
 
+started: list[NodeDriver] = []
+"""What a test that fails would leave running; uvloop does not close a loop with such leftovers."""
+
 
 class Scripted(Protocol[None]):
     """Writes down what happens to it; does what it is told, at its next publication."""
@@ -126,9 +129,14 @@ async def node(
         await driver.stop()
 
 
-async def start(driver: NodeDriver, contacts: Sequence[Peer] = ()) -> Node:
+async def start(
+    driver: NodeDriver,
+    contacts: Sequence[Peer] = (),
+    make: Callable[[Peer], Scripted] = Scripted,
+) -> Node:
+    started.append(driver)
     peer = await driver.listen()
-    protocol = Scripted(peer)
+    protocol = make(peer)
     await driver.start(protocol, contacts)
     return Node(driver, protocol)
 

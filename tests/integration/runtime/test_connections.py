@@ -1,12 +1,14 @@
 """Up, down and up again: what the contract promises about connections."""
 
 import asyncio
+import socket
 from contextlib import suppress
 
 import pytest
 
 from epicast.core import CONTROL, DATA, Effects, Peer
 from epicast.runtime import Limits, NodeDriver
+from epicast.runtime.messages import Accepted
 from tests.integration.runtime.conftest import Run
 from tests.integration.runtime.support import eventually, hand_made, node, start, turns
 from tests.unit.wire.samples import Fields, Ping
@@ -268,6 +270,35 @@ def test_idle_connection_is_closed_and_made_again_without_loss(run: Run) -> None
     run(main())
 
 
+@pytest.mark.parametrize("node_id", [1, 9])
+def test_rest_of_a_closed_connection_comes_before_its_successor(run: Run, node_id: int) -> None:
+    """Whoever decides: with id 9 the peer's first message comes together with its `Accepted`."""
+
+    async def main() -> None:
+        limits = Limits(idle_close_ns=20_000_000)
+        async with node(node_id, limits=limits) as one, hand_made(one.peer, 2) as first:
+            first.send(number(1))
+            await eventually(lambda: one.count("connections") == 0, "found idle")
+            assert await first.is_closed(), "on the node's side, that is"
+            async with hand_made(one.peer, 2, introduce=False) as second:
+                second.writer.write(second.handshake.outgoing)
+                if node_id == 9:
+                    second.send(Accepted(), number(3))
+                else:
+                    second.send(number(3))
+                await eventually(lambda: one.count("connections") == 1)
+                await turns()
+                assert one.messages() == [number(1)]
+                first.send(number(2))
+                await eventually(lambda: len(one.messages()) == 2)
+                await first.close()
+                second.send(number(4))
+                await eventually(lambda: len(one.messages()) == 4)
+                assert one.messages() == [number(value) for value in (1, 2, 3, 4)]
+
+    run(main())
+
+
 def test_wanted_connection_is_not_closed_by_its_side(run: Run) -> None:
     async def main() -> None:
         short = Limits(idle_close_ns=20_000_000)
@@ -321,5 +352,20 @@ def test_silent_visitor_is_shown_out(run: Run) -> None:
             with suppress(ConnectionError):
                 await visitor.reader.read()
             assert one.count("wire_error.handshake") == 0
+
+    run(main())
+
+
+def test_system_watches_over_silent_connections(run: Run) -> None:
+    async def main() -> None:
+        limits = Limits(keep_alive_ns=7_000_000_000)
+        async with node(1, limits=limits) as one, node(2, [one.peer]) as two:
+            await eventually(lambda: two.reports(1) == ["up"])
+            connection = one.driver._links.links[2].connection
+            assert connection is not None
+            sock = connection.transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 7
 
     run(main())
