@@ -18,7 +18,7 @@ from epicast.log import (
     gc_payload,
     parse,
 )
-from tests.log.stores import SMALL, every_store, store
+from tests.log.stores import every_store, store
 from tests.log.streams import everything
 
 LATEST = GcPolicy(latest_per_key=True)
@@ -343,5 +343,17 @@ def test_statistics_add_up(kind: str) -> None:
         history.close()
 
 
-def test_small_is_small() -> None:
-    assert SMALL.segment_bytes == 4096
+@every_store
+def test_numbers_that_make_no_sense_are_refused(kind: str) -> None:
+    with store(kind) as place:
+        history = place.open()
+        history.append(keyed(1, b"a"))
+        with pytest.raises(LogError, match="beyond the limit"):
+            history.append(EventBatch.build(7, 2, [], seqs=[], last=2**63))
+        with pytest.raises(LogError, match="too far from the oldest"):
+            history.append(EventBatch.build(7, 2, [b""], seqs=[2**50], last=2**50))
+        history.append(EventBatch.build(7, 2, [], seqs=[], last=2**50))
+        with pytest.raises(LogError, match="too far from the oldest"):
+            history.append(keyed(2**50 + 1, b"b"))
+        assert [event.seq for event in everything(history)] == [1]
+        history.close()

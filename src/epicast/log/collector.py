@@ -18,6 +18,7 @@ one ends up with the same live events. `tests/log/reference.py` says all this in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from epicast.core import EventKind
 from epicast.log.chains import KeyChains
 from epicast.log.deferred import Deferred
 from epicast.log.gc_events import GcEvent, GcEvents
-from epicast.log.keys import KeyTable
+from epicast.log.keys import MOST_ROWS, KeyTable
 from epicast.log.live import LiveSet
 from epicast.log.policy import GcPolicy
 from epicast.log.predicate import Plan, key_in, matches, plan
@@ -37,6 +38,9 @@ Scan = Callable[[int, int], Iterator[Rows]]
 
 class Collector:
     def __init__(self, policy: GcPolicy, scan: Scan) -> None:
+        from epicast.log.kernels.latest import take_latest
+
+        self._take_latest_kernel: Any = take_latest
         self.policy = policy
         self.live = LiveSet()
         self._scan = scan
@@ -60,11 +64,12 @@ class Collector:
     def take(self, rows: Rows, end: int, gc_events: Sequence[GcEvent]) -> None:
         """Rows that were stored just now; the history ends at `end` with them."""
         self._end = end
-        self.live.insert(rows.seqs)
         if self._latest is not None:
             self._take_latest(self._latest, rows)
-        elif self._chains is not None:
-            self._chains.add(rows)
+        else:
+            self.live.insert(rows.seqs)
+            if self._chains is not None:
+                self._chains.add(rows)
         for event in gc_events:
             self._apply(event)
             self._gc_events.add(event)
@@ -90,9 +95,18 @@ class Collector:
                 self.live.remove(deferred.collected(rows))
 
     def _take_latest(self, latest: KeyTable, rows: Rows) -> None:
-        if rows.gc_rows:
-            rows = rows.where(rows.kinds == EventKind.DATA)
-        self.live.remove(latest.exchange(rows, rows.seqs))
+        if rows.gc_rows or not 0 < rows.count <= MOST_ROWS:
+            self.live.insert(rows.seqs)
+            if rows.gc_rows:
+                rows = rows.where(rows.kinds == EventKind.DATA)
+            self.live.remove(latest.exchange(rows, rows.seqs))
+            return
+        self.live.make_room(rows.seqs)
+        latest.make_room(rows.count, rows.longest_key, rows.count)
+        self._take_latest_kernel(
+            rows.buffer, rows.key_at, rows.key_bytes, rows.seqs, *latest.columns,
+            *self.live.columns,
+        )  # fmt: skip
 
     def _apply(self, event: GcEvent) -> None:
         todo = plan(event.predicate)
@@ -129,7 +143,8 @@ class Collector:
         if self._chains is None:
             self._chains = KeyChains(self.live.contains)
             for rows in self._scan(1, self._end):
-                self._chains.add(rows.where(self.live.contains(rows.seqs)))
+                self.live.keep(rows)
+                self._chains.add(rows)
         found = self._chains.below(todo.keys or (), bound, cut=todo.is_keys)
         wanted = matches(event.predicate, found)
         self.live.remove(found.seqs[wanted])

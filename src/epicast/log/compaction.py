@@ -45,7 +45,6 @@ class Rewrite:
         self._live = live
         self._publishers = publishers
         self._scanner = Scanner()
-        self._output = Scanner()
         self._source = 0
         self._at = HEADER_BYTES
         self._covered = first - 1
@@ -97,16 +96,15 @@ class Rewrite:
 
     def _write(self, rows: Rows, last_of_all: bool) -> None:
         """A batch of what is live, which also covers what is not, here and just before."""
-        chosen = np.flatnonzero(self._live.contains(rows.seqs))
-        if not len(chosen) and not last_of_all:
-            return
         first, last = self._covered + 1, rows.last
+        self._live.keep(rows)
+        if not rows.count and not last_of_all:
+            return
         runs = self._publishers.runs_between(first, last)
-        record = b"".join(
-            framed(merged(self.result.stream, self.result.epoch, first, last, rows, chosen, runs))
-        )
+        batch = merged(self.result.stream, self.result.epoch, first, last, rows, runs)
+        record = framed(batch, checked=not self._files.directory.volatile)
         self._files.get(TEMPORARY).append([record])
-        self.result.extend(self._output.scan(record, 0, len(record)), len(record))
+        self.result.extend_by_one(first, last, rows, len(record))
         self._covered = last
 
 

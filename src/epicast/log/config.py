@@ -59,7 +59,7 @@ def in_memory(**changes: object) -> LogConfig:
     """For histories that live in memory: small segments, compacted as they are appended to."""
     chosen: dict[str, object] = {
         "sync": "memory",
-        "segment_bytes": 1 << 20,
+        "segment_bytes": 4 << 20,
         "window_bytes": 256 << 10,
         "compact_per_append": 4.0,
     }

@@ -48,5 +48,5 @@ class Deferred:
             if self._policy.latest_per_key and not plan(predicate).is_closed:
                 found &= rows.key_bytes == 0
             matched |= found
-        found_seqs: NDArray[np.uint64] = rows.seqs[matched & (rows.kinds == EventKind.DATA)]
-        return found_seqs
+        matched &= rows.kinds == EventKind.DATA
+        return rows.seqs[matched]

@@ -23,6 +23,7 @@ from epicast.log.directory import Directory, MemoryDirectory
 from epicast.log.errors import (
     HistoryGone,
     KeyTooLong,
+    LogError,
     OutOfOrder,
     WrongEpoch,
     WrongStream,
@@ -39,6 +40,7 @@ from epicast.log.segments import Segments, SyncTicket
 from epicast.log.statistics import Counters, Statistics
 
 _KEEP_SCRATCH = 1 << 24
+_MOST_SEQ = 2**62
 
 
 class History:
@@ -141,13 +143,15 @@ class History:
         if not batches:
             return
         self._check_order(batches)
-        blob = framed_batches(batches)
+        blob = framed_batches(batches, checked=not self._segments.directory.volatile)
         rows = self._scanner.scan(blob, 0, len(blob))
         if rows.longest_key > self.config.max_key_bytes:
             raise KeyTooLong(
                 f"a key of {rows.longest_key} bytes in stream {self.stream}; the limit is "
                 f"{self.config.max_key_bytes} (max_key_bytes)"
             )
+        if rows.count:
+            self._collector.live.check_reach(rows.seqs.item(-1))
         gc_events = gc_events_in(rows)
         self._segments.write(blob, rows, self.epoch)
         self.end = batches[-1].last
@@ -207,7 +211,7 @@ class History:
         oldest_kept = now - self.policy.max_age_ns
         anything = False
         for rows in self._reader.scan(self.start, self.end):
-            rows = rows.where(self._collector.live.contains(rows.seqs))
+            self._collector.live.keep(rows)
             young = np.flatnonzero(rows.times >= oldest_kept)
             old = slice(None, young.item(0) if len(young) else None)
             anything |= bool((rows.kinds[old] == EventKind.DATA).any())
@@ -318,4 +322,6 @@ class History:
                 raise WrongEpoch(self.stream, self.epoch, batch.epoch)
             if batch.first != expected:
                 raise OutOfOrder(self.stream, expected, batch.first)
+            if batch.last > _MOST_SEQ:
+                raise LogError(f"sequence number {batch.last} is beyond the limit, {_MOST_SEQ}")
             expected = batch.last + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from epicast.log.rows import Rows
 
 _FIRST_CAPACITY = 1 << 10
-_MOST_ROWS = 1 << 16
+MOST_ROWS = 1 << 16
 """Rows handled at a time: room is made for all of them to bring a new key."""
 
 
@@ -25,13 +26,16 @@ class KeyTable:
     def __init__(
         self, still_wanted: Callable[[NDArray[np.uint64]], NDArray[np.bool_]] | None = None
     ) -> None:
+        from epicast.log.kernels import keys
+
+        self._kernels: Any = keys
         self._still_wanted = still_wanted
         self._slots = np.zeros(2 * _FIRST_CAPACITY, dtype=np.uint64)
         self._arena = np.zeros(16 * _FIRST_CAPACITY, dtype=np.uint8)
         self._used = np.zeros(2, dtype=np.int64)
         # Unknown to publishers, so that they cannot choose keys that all hash alike.
         self._seed = np.uint64(int.from_bytes(os.urandom(8), "little"))
-        self._hashes = np.empty(0, dtype=np.uint64)
+        self._hashes = np.empty(keys.BLOCK, dtype=np.uint64)
         self._previous = np.empty(0, dtype=np.uint64)
 
     def __len__(self) -> int:
@@ -41,22 +45,22 @@ class KeyTable:
     def memory_bytes(self) -> int:
         return self._slots.nbytes + self._arena.nbytes
 
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """What kernels work on; good until room is made."""
+        return (self._previous, self._hashes, self._slots, self._arena, self._used, self._seed)
+
     def exchange(self, rows: Rows, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Put the values under the keys of the rows; what stood there before, 0 for nothing.
 
         The answer is overwritten by the next call.
         """
-        from epicast.log.kernels.keys import exchange
-
         count = rows.count
-        if len(self._previous) < count:
-            self._previous = np.empty(count, dtype=np.uint64)
-            self._hashes = np.empty(min(count, _MOST_ROWS), dtype=np.uint64)
-        for low in range(0, count, _MOST_ROWS):
-            high = min(low + _MOST_ROWS, count)
+        for low in range(0, count, MOST_ROWS):
+            high = min(low + MOST_ROWS, count)
             key_at, key_bytes = rows.key_at[low:high], rows.key_bytes[low:high]
-            self._make_room(high - low, rows.longest_key)
-            exchange(
+            self.make_room(high - low, rows.longest_key, count)
+            self._kernels.exchange(
                 rows.buffer, key_at, key_bytes, values[low:high], self._previous[low:high],
                 self._hashes, self._slots, self._arena, self._used, self._seed,
             )  # fmt: skip
@@ -64,10 +68,8 @@ class KeyTable:
 
     def find(self, rows: Rows) -> NDArray[np.uint64]:
         """What stands under the keys of the rows, 0 for nothing."""
-        from epicast.log.kernels.keys import find
-
         values = np.empty(rows.count, dtype=np.uint64)
-        find(
+        self._kernels.find(
             rows.buffer, rows.key_at[: rows.count], rows.key_bytes[: rows.count], values,
             self._slots, self._arena, self._seed,
         )  # fmt: skip
@@ -84,7 +86,10 @@ class KeyTable:
         """Put by[v] wherever v stands."""
         self._slots[0::2] = by[self._slots[0::2]]
 
-    def _make_room(self, rows: int, longest: int) -> None:
+    def make_room(self, rows: int, longest: int, total: int) -> None:
+        """For so many rows to bring new keys, of `total` that are handled in one call."""
+        if len(self._previous) < total:
+            self._previous = np.empty(total, dtype=np.uint64)
         capacity = len(self._slots) // 2
         count, filled = self._used.tolist()
         fits = filled + rows * (longest + 3) <= len(self._arena)
@@ -108,9 +113,7 @@ class KeyTable:
         return keep
 
     def _move(self, keep: NDArray[np.bool_], capacity: int, arena_bytes: int) -> None:
-        from epicast.log.kernels.keys import rehash
-
         slots = np.zeros(2 * capacity, dtype=np.uint64)
         arena = np.zeros(arena_bytes, dtype=np.uint8)
-        rehash(self._slots, self._arena, keep, slots, arena, self._used, self._seed)
+        self._kernels.rehash(self._slots, self._arena, keep, slots, arena, self._used, self._seed)
         self._slots, self._arena = slots, arena

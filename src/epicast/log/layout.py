@@ -18,10 +18,5 @@ EPOCH_AT = 16
 
 FRAME = Struct("<II")
 """CRC32C and length of the batch that follows. The checksum is that of the length, the batch and
-the zeros that fill up its last eight bytes."""
+the zeros that fill up its last eight bytes, so that columns of stored batches are aligned."""
 FRAME_BYTES = FRAME.size
-
-
-def padded(size: int) -> int:
-    """The next multiple of eight: columns of stored batches are aligned."""
-    return (size + 7) & ~7

@@ -6,11 +6,13 @@ per 65,536 numbers where none is, so that a long history of collected events cos
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from epicast.log.errors import LogError
-from epicast.log.rows import enlarged
+from epicast.log.rows import Rows, enlarged
 
 _PAGE_BITS = 16
 _PAGE_WORDS = 1024
@@ -19,10 +21,14 @@ _MOST_PAGES = 1 << 26
 """Pages between the oldest live number and the newest: four million million numbers."""
 
 _Found = NDArray[np.uint64]
+_Column = NDArray[Any]
 
 
 class LiveSet:
     def __init__(self) -> None:
+        from epicast.log.kernels import live
+
+        self._kernels: Any = live
         self._origin = 0
         self._places = np.empty(0, dtype=np.int32)
         self._counts = np.empty(0, dtype=np.int32)
@@ -31,7 +37,7 @@ class LiveSet:
         self._free_bitmaps: list[int] = []
         self._free_lists: list[int] = []
         self._pages = 0
-        """Pages in use; the arrays have room for more."""
+        """Pages in use; the arrays have room for more, which are empty."""
 
     def __len__(self) -> int:
         return int(self._counts[: self._pages].sum(dtype=np.int64))
@@ -40,83 +46,76 @@ class LiveSet:
     def memory_bytes(self) -> int:
         return sum(a.nbytes for a in (self._places, self._counts, self._bitmaps, self._lists))
 
+    def check_reach(self, seq: int) -> None:
+        """Raise `LogError` if a number is too far from the oldest one here to be added."""
+        if self._pages and (seq >> _PAGE_BITS) - self._origin >= _MOST_PAGES:
+            raise LogError(
+                f"sequence number {seq} is too far from the oldest live event, at about "
+                f"{self._origin << _PAGE_BITS}; collect that one first"
+            )
+
     def insert(self, seqs: _Found) -> None:
         """Add ascending numbers above all that are in."""
-        from epicast.log.kernels.live import insert, insert_range
-
         if not len(seqs):
             return
+        self.make_room(seqs)
+        first, last = seqs.item(0), seqs.item(-1)
+        if last - first + 1 == len(seqs):
+            self._kernels.insert_range(
+                first, last, self._origin, self._places, self._counts, self._bitmaps
+            )
+        else:
+            self._kernels.insert(seqs, self._origin, self._places, self._counts, self._bitmaps)
+
+    def make_room(self, seqs: _Found) -> None:
+        """Have bitmaps for the pages of ascending numbers that a kernel is about to add."""
         first, last = seqs.item(0), seqs.item(-1)
         low, high = first >> _PAGE_BITS, last >> _PAGE_BITS
-        dense = last - first + 1 == len(seqs)
         self._reach(low, high)
-        if low == high or dense:
-            for page in range(low, high + 1):
-                self._ensure_bitmap(page - self._origin)
+        if low == high or last - first + 1 == len(seqs):
+            for page in range(low - self._origin, high - self._origin + 1):
+                self._ensure_bitmap(page)
         else:
             for page in np.unique(seqs >> np.uint64(_PAGE_BITS)).tolist():
                 self._ensure_bitmap(page - self._origin)
-        if dense:
-            insert_range(first, last, self._origin, self._places, self._counts, self._bitmaps)
-        else:
-            insert(seqs, self._origin, self._places, self._counts, self._bitmaps)
+
+    @property
+    def columns(self) -> tuple[int, _Column, _Column, _Column, _Column]:
+        """What kernels work on; good until room is made."""
+        return self._origin, self._places, self._counts, self._bitmaps, self._lists
 
     def remove(self, seqs: _Found) -> int:
         """Take out those that are in, 0 being none; how many those were."""
-        from epicast.log.kernels.live import remove
-
-        removed: int = remove(
-            seqs, self._origin, self._places[: self._pages], self._counts, self._bitmaps,
-            self._lists,
-        )  # fmt: skip
+        removed: int = self._kernels.remove(seqs, *self.columns)
         return removed
 
     def remove_below(self, bound: int) -> int:
         """Take out everything below `bound`."""
-        page = min((bound >> _PAGE_BITS) - self._origin, self._pages)
-        if page < 0:
-            return 0
-        removed = int(self._counts[:page].sum(dtype=np.int64))
-        self._counts[:page] = 0
-        self._empty(np.flatnonzero(self._places[:page] != -1))
-        if page < self._pages and bound & 0xFFFF:
-            start = (self._origin + page) << _PAGE_BITS
-            removed += self.remove(self.members(start, bound - 1))
+        removed: int = self._kernels.remove_below(bound, *self.columns)
         return removed
 
     def contains(self, seqs: _Found) -> NDArray[np.bool_]:
-        from epicast.log.kernels.live import contains
-
         answers = np.empty(len(seqs), dtype=np.bool_)
-        contains(
-            seqs, self._origin, self._places[: self._pages], self._counts, self._bitmaps,
-            self._lists, answers,
-        )  # fmt: skip
+        self._kernels.contains(seqs, answers, *self.columns)
         return answers
+
+    def keep(self, rows: Rows, first: int = 0) -> None:
+        """Leave only the rows, from a number on, that are live; in the same columns."""
+        rows.shorten(self._kernels.keep(first, *rows.columns, *self.columns))
 
     def count(self, first: int, last: int) -> int:
         return int(self.count_between(np.array([first, last + 1], dtype=np.uint64))[0])
 
     def count_between(self, bounds: _Found) -> NDArray[np.int64]:
         """How many lie in bounds[0] .. bounds[1] - 1, in bounds[1] .. bounds[2] - 1 and so on."""
-        from epicast.log.kernels.live import count_between
-
         totals = np.empty(len(bounds) - 1, dtype=np.int64)
-        count_between(
-            bounds, totals, self._origin, self._places[: self._pages], self._counts, self._bitmaps,
-            self._lists,
-        )  # fmt: skip
+        self._kernels.count_between(bounds, totals, *self.columns)
         return totals
 
     def members(self, first: int, last: int, limit: int | None = None) -> _Found:
         """Those between first and last, ascending, at most `limit`."""
-        from epicast.log.kernels.live import members
-
         found = np.empty(self.count(first, last) if limit is None else limit, dtype=np.uint64)
-        total = members(
-            first, last, found, self._origin, self._places[: self._pages], self._counts,
-            self._bitmaps, self._lists,
-        )  # fmt: skip
+        total = self._kernels.members(first, last, found, *self.columns)
         return found[:total]
 
     def next(self, first: int, last: int) -> int | None:
@@ -129,42 +128,31 @@ class LiveSet:
 
         The newest page is left alone: numbers are still being added to it.
         """
-        from epicast.log.kernels.live import to_list
-
         places, counts = self._places[: self._pages], self._counts[: self._pages]
         self._empty(np.flatnonzero((counts[:-1] == 0) & (places[:-1] != -1)))
         small = (counts[:-1] <= _LIST_SIZE) & (places[:-1] >= 0)
         for page in np.flatnonzero(small).tolist():
             place = places.item(page)
             target = self._take_list()
-            to_list(place, target, self._bitmaps, self._lists)
+            self._kernels.to_list(place, target, self._bitmaps, self._lists)
             places[page] = -2 - target
             self._free_bitmaps.append(place)
         empty = int(np.argmax(places != -1)) if self._pages else 0
         if empty:
             self._drop_pages(empty)
 
-    def clear(self) -> None:
-        self.__init__()  # type: ignore[misc]
-
     def _reach(self, low: int, high: int) -> None:
         """Have pages up to the number `high`."""
         if not self._pages:
             self._origin = low
         needed = high - self._origin + 1
-        if needed > _MOST_PAGES:
-            raise LogError(
-                f"sequence number {high << _PAGE_BITS} is too far from the oldest live event, "
-                f"{self._origin << _PAGE_BITS}; collect that one first"
-            )
         if needed > len(self._places):
             room = max(needed, 2 * len(self._places), 16)
             self._places = enlarged(self._places, room)
             self._counts = enlarged(self._counts, room)
-        if needed > self._pages:
-            self._places[self._pages : needed] = -1
-            self._counts[self._pages : needed] = 0
-            self._pages = needed
+            self._places[self._pages :] = -1
+            self._counts[self._pages :] = 0
+        self._pages = max(needed, self._pages)
 
     def _ensure_bitmap(self, page: int) -> None:
         if self._places.item(page) != -1:
@@ -199,5 +187,7 @@ class LiveSet:
         left = self._pages - count
         self._places[:left] = self._places[count : self._pages].copy()
         self._counts[:left] = self._counts[count : self._pages].copy()
+        self._places[left:] = -1
+        self._counts[left:] = 0
         self._pages = left
         self._origin += count

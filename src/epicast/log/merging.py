@@ -26,18 +26,17 @@ def merged(
     first: int,
     last: int,
     rows: Rows,
-    chosen: NDArray[np.intp],
     runs: tuple[Run, ...],
 ) -> list[Buffer]:
-    """An encoded batch of the chosen rows that covers first..last."""
+    """An encoded batch of the rows that covers first..last."""
     from epicast.log.kernels.rows import gather
 
-    count = len(chosen)
+    count = rows.count
     offsets = np.zeros(2 * count + 1, dtype=np.uint32)
-    size = int((rows.key_bytes[chosen] + rows.sizes[chosen]).sum())
+    size = int((rows.key_bytes + rows.sizes).sum())
     data = np.empty(size, dtype=np.uint8)
-    gather(rows.buffer, rows.key_at, rows.key_bytes, rows.sizes, chosen, offsets, data)
-    times = rows.times[chosen] if count else _NO_TIMES
+    gather(rows.buffer, rows.key_at, rows.key_bytes, rows.sizes, offsets, data)
+    times = rows.times if count else _NO_TIMES
     flags = 0
     columns: list[NDArray[np.generic]] = []
     if (times == times[0]).all():
@@ -46,12 +45,11 @@ def merged(
     columns.append(times)
     if count != last - first + 1:
         flags |= SPARSE
-        columns.append(rows.seqs[chosen])
+        columns.append(rows.seqs)
     columns.append(offsets)
-    kinds = rows.kinds[chosen]
-    if kinds.any():
+    if rows.kinds.any():
         flags |= KINDS
-        columns.append(kinds)
+        columns.append(rows.kinds)
     header = BATCH_HEADER.pack(
         BATCH_VERSION, flags, 0, count, stream, epoch, len(runs), first, last, 0, size
     )

@@ -44,7 +44,7 @@ class Reader:
         while first <= end and (not found or room > 0):
             live = self._live.next(first, end)
             if live is None:
-                batch = self._put_together(epoch, first, end, _NO_ROWS, _NONE)
+                batch = self._put_together(epoch, first, end, _NO_ROWS)
             else:
                 cursor.seek(live, min(max(room, _LEAST_READ), self._window_bytes))
                 batch = self._as_stored(cursor, epoch, first, live) or self._merged(
@@ -86,23 +86,21 @@ class Reader:
 
     def _merged(self, cursor: _Cursor, epoch: int, first: int, end: int, room: int) -> EventBatch:
         rows = self._scanner.scan(cursor.view, cursor.at, len(cursor.view))
-        chosen = np.flatnonzero(self._live.contains(rows.seqs) & (rows.seqs >= np.uint64(first)))
         last = rows.last
-        sizes = (rows.key_bytes + rows.sizes)[chosen] + ROW_BYTES
+        self._live.keep(rows, first)
+        sizes = rows.key_bytes + rows.sizes + ROW_BYTES
         fitting = _rows_within(np.cumsum(sizes), room - _FIXED_BYTES)
-        if fitting < len(chosen):
-            last = rows.seqs.item(chosen.item(fitting)) - 1
-            chosen = chosen[:fitting]
+        if fitting < rows.count:
+            last = rows.seqs.item(fitting) - 1
+            rows.shorten(fitting)
         else:
             following = self._live.next(last + 1, end)
             last = end if following is None else following - 1
-        return self._put_together(epoch, first, last, rows, chosen)
+        return self._put_together(epoch, first, last, rows)
 
-    def _put_together(
-        self, epoch: int, first: int, last: int, rows: Rows, chosen: NDArray[np.intp]
-    ) -> EventBatch:
+    def _put_together(self, epoch: int, first: int, last: int, rows: Rows) -> EventBatch:
         runs = self._publishers.runs_between(first, last)
-        pieces = merged(self._stream, epoch, first, last, rows, chosen, runs)
+        pieces = merged(self._stream, epoch, first, last, rows, runs)
         return EventBatch.decode(b"".join(pieces))
 
 
@@ -156,4 +154,3 @@ def _rows_within(ends: NDArray[np.int64], room: int) -> int:
 
 
 _NO_ROWS = Rows.empty()
-_NONE = np.empty(0, dtype=np.intp)

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 from crc32c import crc32c
 
 from epicast.core import Buffer, EventBatch
-from epicast.log.layout import FRAME, FRAME_BYTES, padded
+from epicast.log.layout import FRAME, FRAME_BYTES
 from epicast.log.rows import as_bytes
 
 _PADDING = tuple(bytes(count) for count in range(8))
 
 
-def framed(encoded: Iterable[Buffer]) -> list[Buffer]:
-    """One record; `encoded` are the buffers of a batch."""
-    pieces = list(encoded)
+def framed(pieces: list[Buffer], *, checked: bool = True) -> bytes:
+    """One record; `pieces` are the buffers of a batch. Memory needs no checksums."""
     length = sum(map(len, pieces))
-    if padded(length) > length:
-        pieces.append(_PADDING[padded(length) - length])
-    checksum = crc32c(length.to_bytes(4, "little"))
-    for piece in pieces:
-        checksum = crc32c(piece, checksum)
-    return [FRAME.pack(checksum, length), *pieces]
+    padding = _PADDING[-length & 7]
+    checksum = 0
+    if checked:
+        checksum = crc32c(length.to_bytes(4, "little"))
+        for piece in pieces:
+            checksum = crc32c(piece, checksum)
+        checksum = crc32c(padding, checksum)
+    return b"".join([FRAME.pack(checksum, length), *pieces, padding])
 
 
-def framed_batches(batches: Iterable[EventBatch]) -> bytes:
-    return b"".join([piece for batch in batches for piece in framed(batch.encode())])
+def framed_batches(batches: Sequence[EventBatch], *, checked: bool = True) -> bytes:
+    if len(batches) == 1:
+        return framed(batches[0].encode(), checked=checked)
+    return b"".join([framed(batch.encode(), checked=checked) for batch in batches])
 
 
 def is_sound(view: memoryview, at: int, end: int) -> bool:

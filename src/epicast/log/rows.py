@@ -79,6 +79,20 @@ class Rows:
         part.longest_key = self.longest_key
         return part
 
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        return self.seqs, self.key_at, self.key_bytes, self.sizes, self.times, self.kinds
+
+    def shorten(self, count: int) -> None:
+        """Forget all rows but the first so many."""
+        self.count = count
+        self.seqs = self.seqs[:count]
+        self.key_at = self.key_at[:count]
+        self.key_bytes = self.key_bytes[:count]
+        self.sizes = self.sizes[:count]
+        self.times = self.times[:count]
+        self.kinds = self.kinds[:count]
+
     def record_table(self) -> NDArray[np.int64]:
         """One line per stored batch; see `epicast.log.kernels.rows` for its columns."""
         return self.records.reshape(-1, 6)
@@ -96,45 +110,42 @@ class Scanner:
     """Reads rows from stored batches into columns that the next scan overwrites."""
 
     def __init__(self) -> None:
+        from epicast.log.kernels import rows
+
+        self._kernel: Any = rows.scan
         self._room = 0
+        self._columns: list[NDArray[Any]] = []
+        self._parts: list[NDArray[Any]] = []
         self._records = np.empty(0, dtype=np.int64)
         self._summary = np.zeros(10, dtype=np.int64)
         self._make_room(_LEAST_ROWS)
 
     def scan(self, buffer: Buffer, at: int, stop: int) -> Rows:
         """The rows of the records between `at` and `stop`; fewer if one of them is no batch."""
-        from epicast.log.kernels import rows as kernel
-
         needed = (stop - at) // 8 + 1
         if needed > self._room:
             self._make_room(needed)
         view = as_bytes(buffer)
         rows = Rows.__new__(Rows)
-        kernel.scan(
-            view, at, stop, self._seqs, self._key_at, self._key_bytes, self._sizes, self._times,
-            self._kinds, self._records, self._summary,
-        )  # fmt: skip
+        self._kernel(view, at, stop, *self._columns, self._records, self._summary)
         (count, records, rows.stopped_at, rows.longest_key, rows.gc_rows, rows.newest_time,
          rows.data_bytes, rows.runs, rows.first, rows.last) = self._summary.tolist()  # fmt: skip
         rows.buffer = view
         rows.count = count
-        rows.seqs = self._seqs[:count]
-        rows.key_at = self._key_at[:count]
-        rows.key_bytes = self._key_bytes[:count]
-        rows.sizes = self._sizes[:count]
-        rows.times = self._times[:count]
-        rows.kinds = self._kinds[:count]
-        rows.records = self._records[: kernel.RECORD_COLUMNS * records]
+        if count != len(self._parts[0]):  # batches of one size mostly come in a row
+            self._parts = [column[:count] for column in self._columns]
+        (rows.seqs, rows.key_at, rows.key_bytes, rows.sizes, rows.times,
+         rows.kinds) = self._parts  # fmt: skip
+        rows.records = self._records[: 6 * records]
         return rows
 
     def _make_room(self, rows: int) -> None:
         self._room = rows
-        self._seqs = np.empty(rows, dtype=np.uint64)
-        self._key_at = np.empty(rows, dtype=np.int64)
-        self._key_bytes = np.empty(rows, dtype=np.int64)
-        self._sizes = np.empty(rows, dtype=np.int64)
-        self._times = np.empty(rows, dtype=np.int64)
-        self._kinds = np.empty(rows, dtype=np.uint8)
+        self._columns = [
+            np.empty(rows, dtype=kind)
+            for kind in (np.uint64, np.int64, np.int64, np.int64, np.int64, np.uint8)
+        ]
+        self._parts = self._columns
         self._records = np.empty(6 * (rows // 8 + 1), dtype=np.int64)
 
 

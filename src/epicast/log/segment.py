@@ -103,10 +103,8 @@ class OpenFiles:
 class Segment:
     """What is known about a segment without reading it."""
 
-    __slots__ = (
-        "_files", "_index_at", "_index_seqs", "data_bytes", "epoch", "first", "interval", "last",
-        "name", "newest_time", "rewritten", "rows", "size", "stream",
-    )  # fmt: skip
+    __slots__ = ("_files", "_index_at", "_index_seqs", "data_bytes", "epoch", "first", "interval",
+                 "last", "name", "newest_time", "rewritten", "rows", "size", "stream")  # fmt: skip
 
     def __init__(self, files: OpenFiles, name: str, header: Header, interval: int) -> None:
         self._files = files
@@ -136,11 +134,20 @@ class Segment:
             base = self.size - int(table[0, 0])
             for at, _, first, _, _, _ in table[1:].tolist():
                 self._note(base + at, first)
-        self.last = rows.last
-        self.rows += rows.count
-        self.data_bytes += rows.data_bytes
+        self._grow(rows.last, rows.count, rows.data_bytes, rows.newest_time, size)
+
+    def extend_by_one(self, first: int, last: int, rows: Rows, size: int) -> None:
+        """A record that covers first..last with these rows was written at the end."""
+        self._note(self.size, first)
+        newest_time = int(rows.times.max()) if rows.count else self.newest_time
+        self._grow(last, rows.count, int((rows.key_bytes + rows.sizes).sum()), newest_time, size)
+
+    def _grow(self, last: int, rows: int, data_bytes: int, newest_time: int, size: int) -> None:
+        self.last = last
+        self.rows += rows
+        self.data_bytes += data_bytes
         self.size += size
-        self.newest_time = max(self.newest_time, rows.newest_time)
+        self.newest_time = max(self.newest_time, newest_time)
 
     def _note(self, at: int, first: int) -> None:
         if not self._index_at or at - self._index_at[-1] >= self.interval:

@@ -62,7 +62,7 @@ def _prefetch(typing: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.intp), generate
 
 
-load64 = _make_load(types.uint64, 64)
-load32 = _make_load(types.uint32, 32)
-store64 = intrinsic(_store64)
-prefetch = intrinsic(_prefetch)
+load64: Any = _make_load(types.uint64, 64)
+load32: Any = _make_load(types.uint32, 32)
+store64: Any = intrinsic(_store64)
+prefetch: Any = intrinsic(_prefetch)

@@ -18,7 +18,7 @@ def walk(heads: Any, bound: Any, cut: Any, seqs: Any, links: Any, entries: Any, 
     total = 0
     for chain in range(len(heads)):
         entry = np.int64(heads[chain])
-        newer = 0
+        newer = np.int64(0)
         while entry and seqs[entry] >= bound:
             newer = entry
             entry = np.int64(links[entry])

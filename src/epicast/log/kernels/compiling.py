@@ -24,6 +24,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _here = Path(__file__).parent
 _named: list[Path] = []
+_numba_config: Any = numba.config
 
 
 def keep_compiled_code_in(directory: Path) -> None:
@@ -37,12 +38,12 @@ def compiled(function: Function) -> Function:
     directory = _cache_directory()
     if not directory:
         return cast(Function, numba.njit(function, nogil=True))
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = directory
+    before = _numba_config.CACHE_DIR
+    _numba_config.CACHE_DIR = directory
     try:
         return cast(Function, numba.njit(function, cache=True, nogil=True))
     finally:
-        numba.config.CACHE_DIR = before
+        _numba_config.CACHE_DIR = before
 
 
 def inlined(function: Function) -> Function:
@@ -51,8 +52,8 @@ def inlined(function: Function) -> Function:
 
 
 def _candidates() -> Iterator[Path]:
-    if numba.config.CACHE_DIR:
-        yield Path(numba.config.CACHE_DIR)
+    if _numba_config.CACHE_DIR:
+        yield Path(_numba_config.CACHE_DIR)
     yield from _named
     yield _here / "__pycache__"
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

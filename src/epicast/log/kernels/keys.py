@@ -19,6 +19,7 @@ from epicast.log.kernels.compiling import compiled, inlined
 
 _FAR = 16
 _NEAR = 8
+BLOCK = 512
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xD6E8FEB86659FD93)
 _U16 = np.uint64(16)
@@ -62,7 +63,7 @@ def same_bytes(left: Any, at: Any, right: Any, there: Any, length: Any) -> Any:
                 return False
             index += 8
         return load64(left, at + last) == load64(right, there + last)
-    for index in range(length):  # noqa: SIM110  compiled: a generator would not be
+    for index in range(length):  # noqa: SIM110 - compiled, which a generator is not
         if left[at + index] != right[there + index]:
             return False
     return True
@@ -76,46 +77,52 @@ def exchange(
     """Put `values` under the keys, row after row, and say what was there before (0: nothing).
 
     Rows without a key are left alone. There must be room: a free slot for every row and more, and
-    arena for all key bytes. `used` is (keys in the table, bytes of the arena in use).
+    arena for all key bytes. `used` is (keys in the table, bytes of the arena in use), `hashes` has
+    room for a block.
     """
     rows = len(values)
     mask = np.uint64((len(slots) >> 1) - 1)
     count, filled = used[0], used[1]
-    for row in range(rows):
-        hashes[row] = hash_key(buffer, key_at[row], key_bytes[row], seed)
-    for row in range(min(_FAR, rows)):
-        prefetch(slots, np.int64(hashes[row] & mask) << 1)
-    for row in range(rows):
-        if row + _FAR < rows:
-            prefetch(slots, np.int64(hashes[row + _FAR] & mask) << 1)
-        if row + _NEAR < rows:
-            coming = slots[(np.int64(hashes[row + _NEAR] & mask) << 1) + 1]
-            prefetch(arena, np.int64(coming >> _U32) << 2)
-        length = key_bytes[row]
-        previous[row] = 0
-        if length == 0:
-            continue
-        at = key_at[row]
-        wanted = np.uint64(length) << _U16 | hashes[row] >> _U48
-        slot = hashes[row] & mask
-        while True:
-            place = np.int64(slot) << 1
-            found = slots[place + 1]
-            if found == 0:
-                for index in range(length):
-                    arena[filled + index] = buffer[at + index]
-                slots[place] = values[row]
-                slots[place + 1] = np.uint64(filled >> 2) << _U32 | wanted
-                filled += (length + 3) & ~3
-                count += 1
-                break
-            if found & _LOW32 == wanted and same_bytes(
-                buffer, at, arena, np.int64(found >> _U32) << 2, length
-            ):
-                previous[row] = slots[place]
-                slots[place] = values[row]
-                break
-            slot = (slot + np.uint64(1)) & mask
+    for low in range(0, rows, BLOCK):  # so that hashes stay in the nearest cache
+        high = min(low + BLOCK, rows)
+        for row in range(low, high):
+            hashes[row - low] = hash_key(buffer, key_at[row], key_bytes[row], seed)
+        for row in range(min(_FAR, high - low)):
+            prefetch(slots, np.int64(hashes[row] & mask) << 1)
+        for row in range(low, high):
+            ahead = row - low + _FAR
+            if ahead < high - low:
+                prefetch(slots, np.int64(hashes[ahead] & mask) << 1)
+            ahead = row - low + _NEAR
+            if ahead < high - low:
+                coming = slots[(np.int64(hashes[ahead] & mask) << 1) + 1]
+                prefetch(arena, np.int64(coming >> _U32) << 2)
+            length = key_bytes[row]
+            previous[row] = 0
+            if length == 0:
+                continue
+            at = key_at[row]
+            hashed = hashes[row - low]
+            wanted = np.uint64(length) << _U16 | hashed >> _U48
+            slot = hashed & mask
+            while True:
+                place = np.int64(slot) << 1
+                found = slots[place + 1]
+                if found == 0:
+                    for index in range(length):
+                        arena[filled + index] = buffer[at + index]
+                    slots[place] = values[row]
+                    slots[place + 1] = np.uint64(filled >> 2) << _U32 | wanted
+                    filled += (length + 3) & ~3
+                    count += 1
+                    break
+                if found & _LOW32 == wanted and same_bytes(
+                    buffer, at, arena, np.int64(found >> _U32) << 2, length
+                ):
+                    previous[row] = slots[place]
+                    slots[place] = values[row]
+                    break
+                slot = (slot + np.uint64(1)) & mask
     used[0], used[1] = count, filled
 
 
@@ -152,7 +159,7 @@ def rehash(
 ) -> None:
     """Move the slots marked in `keep`, and their key bytes, to an empty table."""
     mask = np.uint64((len(new_slots) >> 1) - 1)
-    count, filled = 0, 0
+    count, filled = np.int64(0), np.int64(0)
     for old in range(len(keep)):
         if not keep[old]:
             continue

@@ -64,6 +64,7 @@ def insert_range(
     first: Any, last: Any, origin: Any, places: Any, counts: Any, bitmaps: Any
 ) -> None:
     """Add all numbers between first and last, none of which is in; their pages have bitmaps."""
+    first, last = np.int64(first), np.int64(last)
     while first <= last:
         page = (first >> PAGE_BITS) - origin
         offset = first & _OFFSET
@@ -105,8 +106,42 @@ def remove(seqs: Any, origin: Any, places: Any, counts: Any, bitmaps: Any, lists
 
 
 @compiled
+def remove_below(
+    bound: Any, origin: Any, places: Any, counts: Any, bitmaps: Any, lists: Any
+) -> int:
+    """Take out everything below `bound`; how many that were. Pages keep their room."""
+    removed = 0
+    for page in range(min(((bound - 1) >> PAGE_BITS) - origin + 1, len(places))):
+        count = np.int64(counts[page])
+        if count == 0:
+            continue
+        place = np.int64(places[page])
+        below = min(bound - ((page + origin) << PAGE_BITS), _OFFSET + 1)
+        if place < -1:
+            start = (-2 - place) * LIST_SIZE
+            gone = _position(lists, start, count, below)
+            for member in range(gone, count):
+                lists[start + member - gone] = lists[start + member]
+        else:
+            gone = 0
+            start = place * PAGE_WORDS
+            for word in range(start, start + (below >> 6)):
+                if bitmaps[word]:
+                    gone += _ones(bitmaps[word])
+                    bitmaps[word] = 0
+            if below & 63:
+                word = start + (below >> 6)
+                low = bitmaps[word] & (_bit(below) - _ONE)
+                gone += _ones(low)
+                bitmaps[word] ^= low
+        counts[page] -= gone
+        removed += gone
+    return removed
+
+
+@compiled
 def contains(
-    seqs: Any, origin: Any, places: Any, counts: Any, bitmaps: Any, lists: Any, answers: Any
+    seqs: Any, answers: Any, origin: Any, places: Any, counts: Any, bitmaps: Any, lists: Any
 ) -> None:
     for index in range(len(seqs)):
         seq = np.int64(seqs[index])
@@ -123,6 +158,48 @@ def contains(
             count = np.int64(counts[page])
             found = _position(lists, start, count, offset)
             answers[index] = found < count and lists[start + found] == offset
+
+
+@compiled
+def keep(
+    first: Any, seqs: Any, key_at: Any, key_bytes: Any, sizes: Any, times: Any, kinds: Any,
+    origin: Any, places: Any, counts: Any, bitmaps: Any, lists: Any,
+) -> int:  # fmt: skip
+    """Move the rows that are in, from the number `first` on, to the front; how many those are.
+
+    Rows ascend, so a list is gone through once, beside them.
+    """
+    kept = 0
+    current = np.int64(-1)
+    place = np.int64(-1)
+    member = end = np.int64(0)
+    for row in range(len(seqs)):
+        seq = np.int64(seqs[row])
+        page = (seq >> PAGE_BITS) - origin
+        if page != current:
+            current = page
+            place = np.int64(places[page]) if 0 <= page < len(places) else np.int64(-1)
+            if place < -1:
+                member = (-2 - place) * LIST_SIZE
+                end = member + counts[page]
+        offset = seq & _OFFSET
+        if place >= 0:
+            is_in = bitmaps[place * PAGE_WORDS + (offset >> 6)] & _bit(offset) != 0
+        elif place == -1:
+            continue
+        else:
+            while member < end and lists[member] < offset:
+                member += 1
+            is_in = member < end and lists[member] == offset
+        if is_in and seq >= first:
+            seqs[kept] = seq
+            key_at[kept] = key_at[row]
+            key_bytes[kept] = key_bytes[row]
+            sizes[kept] = sizes[row]
+            times[kept] = times[row]
+            kinds[kept] = kinds[row]
+            kept += 1
+    return kept
 
 
 @inlined
@@ -183,11 +260,13 @@ def members(
                     lowest = left & (~left + _ONE)
                     seq = start + (word << 6) + _ones(lowest - _ONE)
                     left ^= lowest
-                    if seq > last or total == len(found):
-                        break
+                    if seq > last:
+                        return total
                     if seq >= first:
                         found[total] = seq
                         total += 1
+                        if total == len(found):
+                            return total
         elif counts[page] > 0:
             for member in range(counts[page]):
                 seq = start + np.int64(lists[(-2 - place) * LIST_SIZE + member])

@@ -52,11 +52,11 @@ def find_records(buffer: Any, at: Any, ends: Any) -> int:
 
 
 @compiled
-def locate(buffer: Any, at: Any, seq: Any) -> int:
+def locate(buffer: Any, at: Any, seq: Any) -> Any:
     """Where, from the record at `at` on, the one starts that covers `seq`; the end if none does."""
     while at < len(buffer) and _word(buffer, at + FRAME_BYTES + 32) < seq:
         at += FRAME_BYTES + ((_half(buffer, at + 4) + 7) & ~7)
-    return np.int64(at)
+    return at
 
 
 @compiled
@@ -187,17 +187,13 @@ def _copy(source: Any, at: Any, target: Any, there: Any, count: Any) -> None:
 
 
 @compiled
-def gather(
-    buffer: Any, key_at: Any, key_bytes: Any, sizes: Any, chosen: Any, offsets: Any, data: Any
-) -> int:
-    """The offsets and data of a batch of the chosen rows; how many bytes of data there are."""
+def gather(buffer: Any, key_at: Any, key_bytes: Any, sizes: Any, offsets: Any, data: Any) -> None:
+    """The offsets and data of a batch of the rows."""
     filled = 0
     offsets[0] = 0
-    for index in range(len(chosen)):
-        row = chosen[index]
+    for row in range(len(key_at)):
         length = key_bytes[row] + sizes[row]
         _copy(buffer, key_at[row], data, filled, length)
-        offsets[2 * index + 1] = filled + key_bytes[row]
+        offsets[2 * row + 1] = filled + key_bytes[row]
         filled += length
-        offsets[2 * index + 2] = filled
-    return filled
+        offsets[2 * row + 2] = filled

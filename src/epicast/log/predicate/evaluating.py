@@ -38,11 +38,11 @@ def matches(predicate: Predicate, rows: Rows) -> Mask:
         case Not(child):
             return ~matches(child, rows)
         case And(children):
-            both: NDArray[np.bool_] = np.logical_and.reduce([matches(c, rows) for c in children])
-            return both
+            every: Mask = np.all([matches(child, rows) for child in children], axis=0)
+            return every
         case Or(children):
-            either: NDArray[np.bool_] = np.logical_or.reduce([matches(c, rows) for c in children])
-            return either
+            some: Mask = np.any([matches(child, rows) for child in children], axis=0)
+            return some
 
 
 def _has_prefix(prefix: bytes, rows: Rows) -> Mask:

@@ -1,0 +1,95 @@
+"""Logs written by version 1 are read by every later version.
+
+The fixture was recorded once: `python -m tests.log.test_format` writes it to tests/log/fixtures.
+It must never be recorded again for a version that is out.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from epicast.core import EventBatch, EventKind, Run
+from epicast.log import DiskDirectory, GcPolicy, History, LogConfig, gc_payload, parse
+from tests.log.streams import everything
+
+FIXTURE = Path(__file__).parent / "fixtures" / "version1"
+POLICY = GcPolicy(latest_per_key=True)
+CONFIG = LogConfig(segment_bytes=4096, window_bytes=4096)
+
+
+def write(path: Path) -> list[Path]:
+    """A rewritten segment, one that was not, and an active one in a later epoch."""
+    history = History(DiskDirectory(path), 7, policy=POLICY, config=CONFIG, epoch=2)
+    for turn in range(20):
+        first = 10 * turn + 1
+        history.append(
+            EventBatch.build(
+                7,
+                first,
+                [b"value %d" % seq for seq in range(first, first + 10)],
+                keys=[b"key %d" % (seq % 25) for seq in range(first, first + 10)],
+                time=[1000 * seq for seq in range(first, first + 10)],
+                runs=[Run(77, first, 10)],
+                epoch=2,
+            )
+        )
+    history.append(
+        EventBatch.build(
+            7,
+            201,
+            [gc_payload(parse('key == "key 3"'), b"and data"), b"no key"],
+            keys=[b"", b""],
+            kinds=[EventKind.GC, EventKind.DATA],
+            time=5,
+            epoch=2,
+        )
+    )
+    while history.compact():
+        pass
+    history.append(EventBatch.build(7, 203, [b"x"], seqs=[205], last=210, epoch=2))
+    history.raise_epoch(3)
+    history.append(EventBatch.build(7, 211, [b"last"], keys=[b"key 4"], epoch=3))
+    history.close()
+    return sorted(path.glob("*.seg"))
+
+
+def test_version_1_is_still_read(tmp_path: Path) -> None:
+    copy = tmp_path / "log"
+    shutil.copytree(FIXTURE, copy)
+    history = History(DiskDirectory(copy), 7, policy=POLICY, config=CONFIG)
+    assert history.recovery.truncation is None
+    assert (history.epoch, history.start, history.end) == (3, 1, 211)
+    assert history.publishers() == {77: 200}
+    events = {event.seq: event for event in everything(history)}
+    latest = {seq for seq in range(176, 201) if seq % 25 not in (3, 4)}
+    assert events.keys() == latest | {201, 202, 205, 211}
+    for seq in latest:
+        event = events[seq]
+        assert event.key == b"key %d" % (seq % 25)
+        assert event.payload == b"value %d" % seq
+        assert event.time == 1000 * seq
+    assert (events[201].kind, events[202].payload) == (EventKind.GC, b"no key")
+    assert (events[205].payload, events[211].payload) == (b"x", b"last")
+    history.append(EventBatch.build(7, 212, [b""], epoch=3))
+    history.close()
+
+
+def test_what_is_written_now_is_what_was_written_then(tmp_path: Path) -> None:
+    written = {path.name: path.read_bytes() for path in write(tmp_path / "log")}
+    recorded = {path.name: path.read_bytes() for path in FIXTURE.glob("*.seg")}
+    assert written == recorded
+
+
+def test_the_fixture_has_all_there_is() -> None:
+    recorded = sorted(FIXTURE.glob("*.seg"))
+    flags = [path.read_bytes()[10] for path in recorded]
+    assert 1 in flags and 0 in flags, "a rewritten segment and others"
+    assert all(path.read_bytes()[:8] == b"EPICLOG\n" for path in recorded)
+
+
+if __name__ == "__main__":
+    shutil.rmtree(FIXTURE, ignore_errors=True)
+    for made in write(FIXTURE):
+        print(made.name, made.stat().st_size)
+    (FIXTURE / "lock").unlink()
