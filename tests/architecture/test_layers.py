@@ -31,10 +31,10 @@ ARROWS: dict[str, set[str]] = {
     "sim": PURE | {"log"},
     "runtime": PURE | {"log"},
     "geo": NETWORK | {"log"},
-    "client": NETWORK,
+    "client": NETWORK | {"log"},
     "experiments": NETWORK | {"log", "sim", "client", "geo", "api"},
     "pipeline": {"core.trace", "experiments", "client", "api"},
-    "api": NETWORK | {"client"},
+    "api": NETWORK | {"client", "log"},
 }
 ARROWS["web"] = set(ARROWS)
 ARROWS["cli"] = set(ARROWS)

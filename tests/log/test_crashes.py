@@ -257,7 +257,7 @@ def test_later_segments_are_set_aside_when_one_is_damaged() -> None:
     disk = SimulatedDisk(Random(1))
     history = filled(disk, 200)
     history.close()
-    names = disk.names()
+    names = [name for name in disk.names() if name.endswith(".seg")]
     assert len(names) >= 4
     disk.flip_bit(names[1], 8 * (HEADER_BYTES + 10))
     history = History(disk, 7, config=SMALL)

@@ -7,6 +7,7 @@ from epicast.core.effects import (
     DATAGRAM,
     Channel,
     Effects,
+    Notice,
     Publication,
     TopicDelivery,
 )
@@ -31,7 +32,7 @@ __all__ = [
     "CONTROL", "COORDINATION_ID", "DATA", "DATAGRAM", "MAX_NODE_ID", "NEVER", "AnyMessage",
     "BatchError", "BodyCodec", "Buffer", "Channel", "Config", "ConfigError", "Effects",
     "EpicastError", "Event", "EventBatch", "EventKind", "Group", "Host", "HostConfig",
-    "IntervalSet", "InvariantViolation", "Layered", "Message", "NodeId", "Peer", "PeerSampler",
-    "Protocol", "Publication", "Recovered", "Run", "Stack", "TimerTable", "TopicDelivery", "Trace",
-    "TraceKind", "WireError", "handles",
+    "IntervalSet", "InvariantViolation", "Layered", "Message", "NodeId", "Notice", "Peer",
+    "PeerSampler", "Protocol", "Publication", "Recovered", "Run", "Stack", "TimerTable",
+    "TopicDelivery", "Trace", "TraceKind", "WireError", "handles",
 ]  # fmt: skip

@@ -210,6 +210,29 @@ class EventBatch:
         part._encoded = None
         return part
 
+    def renumbered(
+        self, stream: int, epoch: int, first: int, time: int, runs: tuple[Run, ...]
+    ) -> EventBatch:
+        """The same events at another place, all published at `time`; nothing is copied."""
+        batch = EventBatch.__new__(EventBatch)
+        batch.stream, batch.epoch = stream, epoch
+        batch.first, batch.last = first, first + self.last - self.first
+        batch.rows = self.rows
+        batch._runs = runs
+        batch._times = np.array([time], dtype="<i8")
+        batch._seqs = None
+        if self._seqs is not None:
+            batch._seqs = self._seqs + np.uint64(first) - np.uint64(self.first)
+        batch._offsets = self._offsets
+        batch._kinds = self._kinds
+        batch._data = self._data
+        batch._encoded = None
+        return batch
+
+    def copied(self) -> EventBatch:
+        """The same batch in memory of its own: it pins nothing else."""
+        return EventBatch.decode(b"".join(self.encode()))
+
     def encode(self) -> list[Buffer]:
         """The encoded batch as buffers to be written one after the other; nothing is copied."""
         if self._encoded is not None:

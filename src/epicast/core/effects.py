@@ -35,6 +35,8 @@ class Publication(Struct, frozen=True):
     batch: EventBatch
     topic: int = 0
     """Which topic of a `Host`; 0 where a node runs one protocol only."""
+    level: str = ""
+    """When it is to be acknowledged, where the protocol offers a choice; empty: as it sees fit."""
 
 
 class Operation(Struct, frozen=True):
@@ -86,6 +88,13 @@ class TopicDelivery(Operation, frozen=True):
 
     topic: int
     batch: EventBatch
+
+
+class Notice(Operation, frozen=True):
+    """Something the subscriber of a topic, or the application as such (topic 0), ought to know."""
+
+    topic: int
+    value: Struct
 
 
 class Read(Operation, frozen=True):
@@ -194,6 +203,14 @@ class Effects:
 
     def deliver_after_append(self, batch: EventBatch) -> None:
         self.operations.append(DeliverAfterAppend(batch))
+
+    def deliver_to(self, topic: int, batch: EventBatch) -> None:
+        """Hand a batch to one of several subscribers on this node."""
+        self.operations.append(TopicDelivery(topic, batch))
+
+    def notice(self, topic: int, value: Struct) -> None:
+        """Tell the application something that is not an event."""
+        self.operations.append(Notice(topic, value))
 
     def read(self, stream: int, first: int, max_bytes: int, token: int) -> None:
         """Read history from `first` on; answered by `on_read` with the same token."""

@@ -53,6 +53,10 @@ class Recovered(Struct, frozen=True):
     log_ends: Mapping[int, int] = {}
     """Highest durable sequence number per stream."""
     saved: Mapping[str, bytes] = {}
+    epochs: Mapping[int, int] = {}
+    """The epoch each stream's history is in."""
+    publishers: Mapping[int, Mapping[int, int]] = {}
+    """Per stream: the highest publisher sequence number of each publisher still remembered."""
 
 
 class PeerSampler(Interface):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import inspect
 
 from epicast.core.errors import ConfigError
 from epicast.deployment.positions import Path, key_lines
-from epicast.deployment.reading import Problem, Reader
+from epicast.deployment.problems import Problem
+from epicast.deployment.reading import Reader
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
@@ -27,17 +29,45 @@ def load_document(text: str, source_name: str, struct_type: type[StructT]) -> St
     Raises `ConfigError` with one line per problem, in the order of the lines of the text:
     `wan.toml:12: network.loss: expected a fraction such as '5%' …, found 5`.
     """
-    try:
-        document = tomllib.loads(text)
-    except RecursionError:
-        raise ConfigError(f"{source_name}: tables or arrays are nested too deeply") from None
-    except ValueError as error:  # TOMLDecodeError, and integers beyond Python's digit limit
-        raise ConfigError(_syntax_error(source_name, text, str(error))) from None
+    document = _parse(text, source_name)
     reader = Reader()
     tree = reader.read(_type_info(struct_type), document, ())
     if reader.problems:
         raise ConfigError(_listing(source_name, text, reader.problems))
     return msgspec.convert(tree, struct_type)
+
+
+def load_section(
+    text: str,
+    source_name: str,
+    key: str,
+    struct_type: type[StructT],
+    check: Callable[[StructT], Iterable[Problem]] = lambda _: (),
+) -> StructT:
+    """Read the one table `key` of a document (nothing, if it is not there) as a `struct_type`.
+
+    For documents whose parts are understood by different packages: who loads the whole keeps the
+    table as it is, who knows its type reads it with this and reports problems just as precisely.
+    `check` finds what only the rest of the document shows, with paths relative to the table.
+    """
+    reader = Reader()
+    tree = reader.read(_type_info(struct_type), _parse(text, source_name).get(key, {}), (key,))
+    problems = reader.problems
+    if not problems:
+        section = msgspec.convert(tree, struct_type)
+        problems = [Problem((key, *path), message) for path, message in check(section)]
+        if not problems:
+            return section
+    raise ConfigError(_listing(source_name, text, problems))
+
+
+def _parse(text: str, source_name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{source_name}: tables or arrays are nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError, and integers beyond Python's digit limit
+        raise ConfigError(_syntax_error(source_name, text, str(error))) from None
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import inspect
@@ -19,18 +19,12 @@ from epicast.core.errors import ConfigError
 from epicast.deployment import expectations
 from epicast.deployment.expectations import bare, expected, quantity_of
 from epicast.deployment.positions import Path
+from epicast.deployment.problems import Problem, ProblemsFound
 from epicast.deployment.quantity import Quantity, shown
 
 _TABLES = inspect.StructType | inspect.DictType
 _ARRAYS = inspect.CollectionType | inspect.TupleType
 _MSGSPEC_PATH = re.compile(r"(?P<what>.*) - at `\$(?:\.(?P<key>[A-Za-z0-9_-]+))?.*`", re.DOTALL)
-
-
-class Problem(NamedTuple):
-    """`path` says where, `message` what was found and what was expected."""
-
-    path: Path
-    message: str
 
 
 class Reader:
@@ -147,6 +141,9 @@ class Reader:
             match = _MSGSPEC_PATH.fullmatch(str(error))
             key = match["key"] if match else None
             self._note((*path, key) if key else path, match["what"] if match else str(error))
+        except ProblemsFound as found:
+            for below, message in found.problems:
+                self._note((*path, *below), message)
         except ConfigError as error:
             self._note(path, str(error))
 

@@ -11,7 +11,9 @@ from epicast.experiments.model import Experiment
 
 EXPERIMENTS: dict[str, str] = {
     # name: "module:class", one line per experiment
+    "gc-saving": "epicast.experiments.gc_saving:GcSaving",
     "hyparview-flood": "epicast.experiments.hyparview_flood:HyParViewFlood",
+    "key-ages": "epicast.experiments.key_ages:KeyAges",
     "peer-sampling": "epicast.experiments.peer_sampling:PeerSampling",
 }
 

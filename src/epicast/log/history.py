@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from epicast.core import EventBatch, EventKind
+from epicast.log.closing import leave_note
 from epicast.log.collector import Collector
 from epicast.log.compaction import live_bytes
 from epicast.log.compactor import Compactor
@@ -69,6 +70,7 @@ class History:
         self._segments = Segments(directory, stream, self.config)
         self._scanner = Scanner()
         self._synced_at: int | None = None
+        self._synced_bytes = 0
         self._forget_everything()
         self.recovery = self._recover()
 
@@ -97,6 +99,15 @@ class History:
     def stable_end(self) -> int:
         """Everything up to here may be acknowledged, as the config's `sync` defines it."""
         return self.durable_end if self.config.sync == "disk" else self.end
+
+    @property
+    def stored_bytes(self) -> int:
+        return self._segments.size
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """Bytes appended since the last sync was begun."""
+        return self._counters.appended_bytes - self._synced_bytes
 
     def publishers(self) -> dict[int, int]:
         """The highest publisher sequence number of each publisher still remembered."""
@@ -179,7 +190,9 @@ class History:
 
     def begin_sync(self) -> SyncTicket:
         """What to run so that everything appended until now is durable."""
-        return self._segments.begin_sync(self.end)
+        ticket = self._segments.begin_sync(self.end)
+        self._synced_bytes = self._counters.appended_bytes
+        return ticket
 
     def finish_sync(self, ticket: SyncTicket, error: OSError | None = None) -> int:
         """The ticket was run; with which error, if any. What came since needs another sync."""
@@ -190,15 +203,16 @@ class History:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def read(self, first: int, max_bytes: int) -> list[EventBatch]:
-        """Batches from `first` on, without gaps: at least one if there is any, then as many as
-        fit. Collected events are left out; coverage without a row stands for them.
+    def read(self, first: int, max_bytes: int, last: int | None = None) -> list[EventBatch]:
+        """Batches from `first` on (up to `last`), without gaps: at least one if there is any, then
+        as many as fit. Collected events are left out; coverage without a row stands for them.
 
         `HistoryGone` if retention dropped `first`. What a batch holds is never changed afterwards.
         """
         if first < self.start:
             raise HistoryGone(self.stream, first, self.start)
-        return self._reader.read(self.epoch, first, self.end, max_bytes)
+        end = self.end if last is None else min(last, self.end)
+        return self._reader.read(self.epoch, first, end, max_bytes)
 
     def expiry(self, now: int) -> Predicate | None:
         """What the owner appends as a GC event now to enforce `max_age_ns`; nothing if None.
@@ -225,14 +239,21 @@ class History:
         """Do what is due: sync if the interval has passed, retention, a bit of compaction."""
         if self._segments.files.pinned:
             return
-        if self.config.sync == "interval" and self.durable_end < self.end:
-            if self._synced_at is None:
-                self._synced_at = now
-            elif now - self._synced_at >= self.config.sync_interval_ns:
-                self._synced_at = now
-                self.sync()
+        if self.sync_is_due(now):
+            self.sync()
         self.retain(now)
         self.compact(max_bytes)
+
+    def sync_is_due(self, now: int) -> bool:
+        """Whether the interval has passed; if so, another one begins."""
+        if self.config.sync != "interval" or self.durable_end == self.end:
+            return False
+        if self._synced_at is None:
+            self._synced_at = now
+        due = now - self._synced_at >= self.config.sync_interval_ns
+        if due:
+            self._synced_at = now
+        return due
 
     def compact(self, max_bytes: int = 8 << 20) -> int:
         """Rewrite segments, as far as reading about `max_bytes` goes; 0 if none is worth it.
@@ -246,8 +267,10 @@ class History:
         """Drop the segments that the bounds of the config leave no room for; the new `start`."""
         if self.config.retain_bytes is None and self.config.retain_ns is None:
             return self.start
-        self._compactor.abandon()
-        if self._segments.drop_old(now):
+        surplus = self._segments.surplus(now)
+        if surplus:
+            self._compactor.abandon()
+            self._segments.drop_oldest(surplus)
             self._collector.forget_below(self.start)
         return self.start
 
@@ -264,17 +287,18 @@ class History:
         if epoch < self.epoch:
             raise WrongEpoch(self.stream, self.epoch, epoch)
         self._compactor.abandon()
-        self._segments.drop_all()
-        self._segments.open_segment(first, epoch)
+        self._segments.start_over(first, epoch)
         self.epoch, self.end = epoch, first - 1
         self._forget_everything()
         self.sync()
 
     def close(self) -> None:
-        """Sync, and let go of the directory."""
+        """Sync, note that it was closed in good order, and let go of the directory."""
         try:
             self._compactor.abandon()
             self.sync()
+            if not self._segments.directory.volatile:
+                leave_note(self._segments.directory, self.epoch, self.end)
         finally:
             self._segments.close()
 

@@ -50,7 +50,7 @@ class Reader:
                 batch = self._as_stored(cursor, epoch, first, live) or self._merged(
                     cursor, epoch, first, end, room
                 )
-            batch = _cut(batch, room)
+            batch = _cut(batch if batch.last <= end else batch.slice(batch.first, end), room)
             size = batch.wire_size()
             if found and size > room:
                 break
@@ -88,6 +88,8 @@ class Reader:
         rows = self._scanner.scan(cursor.view, cursor.at, len(cursor.view))
         last = rows.last
         self._live.keep(rows, first)
+        if last > end:
+            rows.shorten(int(np.searchsorted(rows.seqs, np.uint64(end), side="right")))
         sizes = rows.key_bytes + rows.sizes + ROW_BYTES
         fitting = _rows_within(np.cumsum(sizes), room - _FIXED_BYTES)
         if fitting < rows.count:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
+from epicast.log.closing import take_note
 from epicast.log.compaction import TEMPORARY
 from epicast.log.errors import CorruptBatch, WrongStream
 from epicast.log.rows import Rows, Scanner
@@ -41,6 +42,7 @@ class RecoveryReport(Struct, frozen=True):
     start: int
     end: int
     segments: int
+    """Those that were there; 0 for a history that is new."""
     batches: int
     events: int
     """Stored events, collected ones among them."""
@@ -48,6 +50,13 @@ class RecoveryReport(Struct, frozen=True):
     leftovers: tuple[str, ...] = ()
     """Files of an interrupted compaction, removed."""
     truncation: Truncation | None = None
+    closed_at: tuple[int, int] | None = None
+    """Epoch and end noted when the history was closed; None if it was not closed in good order."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything ever appended is surely there."""
+        return self.closed_at == (self.epoch, self.end)
 
 
 class Recovery:
@@ -64,11 +73,14 @@ class Recovery:
         self._scanner = Scanner()
         self._leftovers: list[str] = []
         self._truncation: Truncation | None = None
+        self._closed_at: tuple[int, int] | None = None
+        self._found = 0
         self._batches = 0
         self._read_bytes = 0
         self.segments: list[Segment] = []
 
     def run(self, take: Callable[[Rows], None]) -> None:
+        self._closed_at = take_note(self._files.directory)
         names = self._files.directory.names()
         for name in names:
             if name.endswith(".tmp"):
@@ -80,12 +92,13 @@ class Recovery:
             if problem is not None:
                 self._truncate(name, problem, waiting)
         self._files.directory.sync()
+        self._found = len(self.segments)
 
     def report(self, epoch: int, start: int, end: int) -> RecoveryReport:
         return RecoveryReport(
-            self._stream, epoch, start, end, len(self.segments), self._batches,
+            self._stream, epoch, start, end, self._found, self._batches,
             sum(segment.rows for segment in self.segments), self._read_bytes,
-            tuple(self._leftovers), self._truncation,
+            tuple(self._leftovers), self._truncation, self._closed_at,
         )  # fmt: skip
 
     def _read(self, name: str, take: Callable[[Rows], None]) -> CorruptBatch | None:

@@ -137,8 +137,8 @@ class Segments:
         self.all[first : first + count] = [rewrite.result]
         self._firsts = [segment.first for segment in self.all]
 
-    def drop_old(self, now: int) -> int:
-        """Remove the oldest segments that retention gives no room; how many those were."""
+    def surplus(self, now: int) -> int:
+        """How many of the oldest segments retention gives no room."""
         most_bytes, most_ns = self._config.retain_bytes, self._config.retain_ns
         total = self.size
         count = 0
@@ -149,19 +149,26 @@ class Segments:
                 break
             total -= segment.size
             count += 1
-        for segment in self.all[:count]:  # oldest first: what is left is always without gaps
-            self._remove(segment)
-        if count:
-            del self.all[:count], self._firsts[:count]
-            self.directory.sync()
         return count
 
-    def drop_all(self) -> None:
-        """Newest first, for the same reason."""
-        while self.all:
-            self._remove(self.all.pop())
-        self._firsts.clear()
+    def drop_oldest(self, count: int) -> None:
+        for segment in self.all[:count]:  # oldest first: what is left is always without gaps
+            self._remove(segment)
+        del self.all[:count], self._firsts[:count]
         self.directory.sync()
+
+    def start_over(self, first: int, epoch: int) -> None:
+        """Remove everything, newest first for the same reason, and begin at `first`."""
+        self.check()
+        try:
+            while self.all:
+                self._remove(self.all[-1])
+                del self.all[-1], self._firsts[-1]
+            self.directory.sync()
+            self.open_segment(first, epoch)
+        except (OSError, LogError) as error:
+            self._fail(f"starting over was interrupted: {error}")
+            self.check()
 
     def begin_sync(self, end: int) -> SyncTicket:
         self.check()

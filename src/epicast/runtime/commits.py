@@ -1,4 +1,9 @@
-"""Group commit: while one commit is under way, what later steps append gathers for the next."""
+"""Group commit: while one commit is under way, what later steps append gathers for the next.
+
+A storage that needs no waiting is used at once, and its answers are there when `submit` and `read`
+return. Streams fail separately. Once an append of a stream has failed, later ones of the same epoch
+fail too until it is tried again: history has no holes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from typing import NamedTuple
 from epicast.core import EventBatch
 from epicast.runtime.limits import Limits
 from epicast.runtime.recorder import Recorder
-from epicast.runtime.storage import Storage, StorageError
+from epicast.runtime.storage import Failures, Storage, StorageError
 
 log = logging.getLogger("epicast.runtime")
 
@@ -40,17 +45,27 @@ class Afterwards(NamedTuple):
 
 Answer = Appended | AppendFailed | ReadDone | Afterwards
 
+_SAVES = -1
+"""In place of a stream: values to be saved were not."""
+_NOT_TRIED = "an append before it failed"
+
 
 class _Group:
     """Written together."""
 
-    __slots__ = ("afterwards", "appends", "saves", "size")
+    __slots__ = ("afterwards", "appends", "refused", "saves", "size")
 
     def __init__(self) -> None:
         self.appends: list[EventBatch] = []
+        self.refused: set[int] = set()
+        """Streams of which something was not even tried."""
         self.saves: dict[str, bytes] = {}
-        self.afterwards: list[Callable[[], None]] = []
+        self.afterwards: list[tuple[Callable[[], None], frozenset[int]]] = []
+        """What waits, and the streams it depends on."""
         self.size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.appends or self.saves or self.afterwards)
 
 
 class Commits:
@@ -65,6 +80,8 @@ class Commits:
         fail: Callable[[Exception], None],
     ) -> None:
         self.answers: deque[Answer] = deque()
+        self.in_step = False
+        """Whether somebody is about to look at the answers anyway."""
         self._storage = storage
         self._limits = limits
         self._recorder = recorder
@@ -72,6 +89,9 @@ class Commits:
         self._fail = fail
         self._gathering = _Group()
         self._refused = False  # something this step appended
+        self._touched: dict[int, None] = {}  # streams this step appended to
+        self._failed: dict[int, tuple[int, int]] = {}
+        """Epoch and number at which streams stopped."""
         self._bytes = 0
         self._writer: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -87,40 +107,59 @@ class Commits:
             self._bytes += size
             self._gathering.size += size
             self._gathering.appends.append(batch)
+            self._touched[batch.stream] = None
 
     def save(self, name: str, value: bytes) -> None:
         if self._storage is not None:
             self._gathering.saves[name] = value
 
     def afterwards(self, action: Callable[[], None]) -> None:
+        """Do this unless something the step has appended so far fails, or, where it has appended
+        nothing, something that is to be written together with this."""
         if self._refused:
             self._recorder.drop("append failed")
-        else:
-            self._gathering.afterwards.append(action)
+            return
+        streams = self._touched or {batch.stream: None for batch in self._gathering.appends}
+        self._gathering.afterwards.append((action, frozenset(streams)))
 
     def read(self, stream: int, first: int, max_bytes: int, token: int) -> None:
-        if self._storage is None or len(self._reads) >= self._limits.max_reads:
-            self._recorder.drop("no disk" if self._storage is None else "too many reads")
+        storage = self._storage
+        if storage is None or len(self._reads) >= self._limits.max_reads:
+            self._recorder.drop("no disk" if storage is None else "too many reads")
             self._answer(ReadDone(token, []))
             return
+        if storage.immediate and self._reader is None:
+            try:
+                batches = storage.read_now(stream, first, max_bytes)
+            except StorageError as error:
+                batches = self._nothing_read(error, stream, first)
+            if batches is not None:
+                self._answer(ReadDone(token, batches))
+                return
         self._reads.append((stream, first, max_bytes, token))
         if self._reader is None:
-            self._reader = asyncio.get_running_loop().create_task(self._read_all(self._storage))
+            self._reader = asyncio.get_running_loop().create_task(self._read_all(storage))
 
     def submit(self) -> None:
-        """The step is over: start to write what it gathered, if nothing is being written."""
+        """The step is over: write what it gathered, if nothing is being written."""
         self._refused = False
-        gathered = self._gathering
-        if self._writer is not None or not (
-            gathered.appends or gathered.saves or gathered.afterwards
-        ):
+        self._touched.clear()
+        if self._writer is not None or not self._gathering:
             return
-        if self._storage is None or not (gathered.appends or gathered.saves):
-            self._gathering = _Group()
-            for action in gathered.afterwards:
-                self._answer(Afterwards(action))
+        group = self._take()
+        storage = self._storage
+        if storage is None or not (group.appends or group.saves):
+            self._settle(group, {})
             return
-        self._writer = asyncio.get_running_loop().create_task(self._write_all(self._storage))
+        if storage.immediate:
+            try:
+                failures = storage.commit_now(group.appends, group.saves)
+            except StorageError as error:
+                failures = self._all_failed(group, error)
+            if failures is not None:
+                self._settle(group, failures)
+                return
+        self._writer = asyncio.get_running_loop().create_task(self._write_all(storage, group))
 
     async def finish(self) -> None:
         """Wait until everything is written and read, but not for too long."""
@@ -134,38 +173,73 @@ class Commits:
             self._recorder.drop("storage too slow to stop")
             await asyncio.wait(pending)
 
-    async def _write_all(self, storage: Storage) -> None:
+    # -- writing ---------------------------------------------------------------------------------
+
+    def _take(self) -> _Group:
+        """What has gathered, without what must fail because something before it did."""
+        group, self._gathering = self._gathering, _Group()
+        if self._failed:
+            wanted, group.appends = group.appends, []
+            for batch in wanted:
+                if self._continues(batch):
+                    group.appends.append(batch)
+                elif batch.stream not in group.refused:
+                    group.refused.add(batch.stream)
+                    self._answer(AppendFailed(batch.stream, batch.first, _NOT_TRIED))
+        return group
+
+    def _continues(self, batch: EventBatch) -> bool:
+        epoch, first = self._failed.get(batch.stream, (0, 0))
+        if not first or batch.epoch < epoch:
+            return True  # nothing failed, or the storage will say what is wrong
+        if batch.epoch > epoch or batch.first <= first <= batch.last:
+            del self._failed[batch.stream]
+            return True
+        return batch.last < first
+
+    async def _write_all(self, storage: Storage, group: _Group) -> None:
         try:
             while True:
-                group, self._gathering = self._gathering, _Group()
-                if not (group.appends or group.saves or group.afterwards):
+                try:
+                    failures: Failures = {}
+                    if group.appends or group.saves:
+                        failures = await storage.commit(group.appends, group.saves)
+                except StorageError as error:
+                    failures = self._all_failed(group, error)
+                self._settle(group, failures)
+                if not self._gathering:
                     return
-                await self._write(storage, group)
+                group = self._take()
         except Exception as error:
             self._fail(error)
         finally:
             self._writer = None
 
-    async def _write(self, storage: Storage, group: _Group) -> None:
-        try:
-            if group.appends or group.saves:
-                await storage.commit(group.appends, group.saves)
-        except StorageError as error:
-            log.warning("node %d cannot append: %s", self._recorder.node, error)
-            firsts: dict[int, int] = {}
-            for batch in group.appends:
-                firsts.setdefault(batch.stream, batch.first)
-            for stream, first in firsts.items():
-                self._answer(AppendFailed(stream, first, str(error)))
-            for _ in group.afterwards:
+    def _all_failed(self, group: _Group, error: StorageError) -> Failures:
+        log.warning("node %d cannot append: %s", self._recorder.node, error)
+        return {_SAVES: str(error)} | {batch.stream: str(error) for batch in group.appends}
+
+    def _settle(self, group: _Group, failures: Failures) -> None:
+        """The group was written, but for some streams; tell everybody."""
+        self._bytes -= group.size
+        ends: dict[int, int] = {}
+        for batch in group.appends:
+            stream = batch.stream
+            if stream not in failures:
+                ends[stream] = batch.last
+            elif stream not in group.refused:
+                group.refused.add(stream)
+                self._failed[stream] = (batch.epoch, batch.first)
+                self._answer(AppendFailed(stream, batch.first, failures[stream]))
+        for stream, end in ends.items():
+            self._answer(Appended(stream, end))
+        for action, streams in group.afterwards:
+            if _SAVES in failures or not streams.isdisjoint(group.refused):
                 self._recorder.drop("append failed")
-        else:
-            for stream, end in {batch.stream: batch.last for batch in group.appends}.items():
-                self._answer(Appended(stream, end))
-            for action in group.afterwards:
+            else:
                 self._answer(Afterwards(action))
-        finally:
-            self._bytes -= group.size
+
+    # -- reading ---------------------------------------------------------------------------------
 
     async def _read_all(self, storage: Storage) -> None:
         try:
@@ -174,19 +248,25 @@ class Commits:
                 try:
                     batches = await storage.read(stream, first, max_bytes)
                 except StorageError as error:
-                    log.warning("node %d cannot read: %s", self._recorder.node, error)
-                    self._recorder.drop("read failed", stream=stream, first=first)
-                    batches = []
+                    batches = self._nothing_read(error, stream, first)
                 self._answer(ReadDone(token, batches))
         except Exception as error:
             self._fail(error)
         finally:
             self._reader = None
 
+    def _nothing_read(self, error: StorageError, stream: int, first: int) -> list[EventBatch]:
+        log.warning("node %d cannot read: %s", self._recorder.node, error)
+        self._recorder.drop("read failed", stream=stream, first=first)
+        return []
+
     def _refuse(self, batch: EventBatch, reason: str) -> None:
         self._refused = True
+        if self._storage is not None:
+            self._failed.setdefault(batch.stream, (batch.epoch, batch.first))
         self._answer(AppendFailed(batch.stream, batch.first, reason))
 
     def _answer(self, answer: Answer) -> None:
         self.answers.append(answer)
-        self._wake()
+        if not self.in_step:
+            self._wake()

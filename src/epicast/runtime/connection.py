@@ -95,7 +95,13 @@ class Connection(asyncio.BufferedProtocol):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         seconds = max(1, self._limits.keep_alive_ns // 1_000_000_000)
-        for name, value in (("TCP_KEEPIDLE", seconds), ("TCP_KEEPINTVL", 1), ("TCP_KEEPCNT", 3)):
+        options = (
+            ("TCP_KEEPIDLE", seconds),
+            ("TCP_KEEPINTVL", 1),
+            ("TCP_KEEPCNT", 3),
+            ("TCP_USER_TIMEOUT", 1000 * (seconds + 3)),  # also while it owes us an answer
+        )
+        for name, value in options:
             if hasattr(socket, name):  # not everywhere under these names
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

@@ -33,7 +33,7 @@ from epicast.runtime.errors import DriverError, NoRoom
 from epicast.runtime.inbox import Inbox
 from epicast.runtime.limits import Limits
 from epicast.runtime.links import LinkTable
-from epicast.runtime.operations import OnAcknowledge, OnRefuse
+from epicast.runtime.operations import OnAcknowledge, OnNotice, OnRefuse
 from epicast.runtime.outbound import Outbound
 from epicast.runtime.publishers import Publishers
 from epicast.runtime.recorder import Recorder
@@ -63,15 +63,21 @@ class NodeDriver:
         on_topic_delivery: OnTopicDelivery | None = None,
         on_acknowledge: OnAcknowledge | None = None,
         on_refuse: OnRefuse | None = None,
+        on_notice: OnNotice | None = None,
+        listens: bool = True,
     ) -> None:
-        """`seed` is of the jitter between attempts to connect. Without `storage` there is nothing
-        to append to, and the incarnation is the wall-clock time of the start."""
-        self.node = Peer(node_id, host, port)
+        """A node that does not listen has no address: it connects to others, nobody to it.
+
+        `seed` is of the jitter between attempts to connect. Without `storage` there is nothing to
+        append to, and the incarnation is the wall-clock time of the start.
+        """
+        self.node = Peer(node_id, host, port) if listens else Peer(node_id)
+        self._listens = listens
         self.limits = limits or Limits()
         self._cluster = cluster
         self._seed = seed
         self._storage = storage
-        self._callbacks = (on_delivery, on_topic_delivery, on_acknowledge, on_refuse)
+        self._callbacks = (on_delivery, on_topic_delivery, on_acknowledge, on_refuse, on_notice)
         self._recorder = Recorder(node_id, trace)
         self._book = AddressBook(self.limits.max_addresses)
         self._inbox = Inbox()
@@ -89,6 +95,7 @@ class NodeDriver:
         self._engine: Engine | None = None
         self._protocol: Protocol[Any] | None = None
         self._server: asyncio.Server | None = None
+        self._stopped = False
         self._scheduled = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -106,8 +113,9 @@ class NodeDriver:
             self._recovered = await self._storage.recover()
         else:
             self._recovered = Recovered(time.time_ns())
-        self._server, port = await self._bind()
-        self.node = Peer(self.node.id, self.node.host, port)
+        if self._listens:
+            self._server, port = await self._bind()
+            self.node = Peer(self.node.id, self.node.host, port)
         hello = Hello(self.node, self._recovered.incarnation, self._cluster)
         self._datagrams.introduce(hello)
         self._doorkeeper = Doorkeeper(hello, self.limits, self._book, self._links, self._recorder)
@@ -144,7 +152,7 @@ class NodeDriver:
 
     async def start(self, protocol: Protocol[Any], contacts: Sequence[Peer] = ()) -> None:
         """Run a protocol, made for the peer that `listen` returned, and accept connections."""
-        if self._server is None or self._engine is not None:
+        if self._doorkeeper is None or self._engine is not None or self._stopped:
             raise DriverError("start comes once, after listen and before stop")
         self._recorder.start()
         outbound = Outbound(self.limits, self._links, self._datagrams, self._recorder)
@@ -155,9 +163,10 @@ class NodeDriver:
         for contact in contacts:
             self._book.learn(contact)
         self._recorder.row(TraceKind.START)
-        await self._server.start_serving()
+        if self._server is not None:
+            await self._server.start_serving()
+            self._datagrams.receiving = True
         self._protocol = protocol
-        self._datagrams.receiving = True
         self._watch_idle()
         try:
             self._engine.start(protocol, contacts, self._recovered)
@@ -167,23 +176,25 @@ class NodeDriver:
 
     async def stop(self) -> None:
         """Let the protocol say goodbye, send what is queued, close everything."""
-        server, self._server = self._server, None
-        if server is None:
+        if self._doorkeeper is None or self._stopped:
             if self._ended is not None:
                 await asyncio.shield(self._ended)
             return
-        await _close(server)
+        self._stopped = True
+        server, self._server = self._server, None
+        if server is not None:
+            await _close(server)
         protocol, self._protocol = self._protocol, None
         if protocol is not None and self._engine is not None:
             await self._say_goodbye(protocol, self._engine)
         self._cancel_timers()
         self._publishers.reject_all(DriverError("the driver was stopped"))
         try:
-            if self._doorkeeper is not None:
-                await self._doorkeeper.close()
+            await self._doorkeeper.close()
         finally:
-            await self._datagrams.close()
-            await server.wait_closed()
+            if server is not None:
+                await self._datagrams.close()
+                await server.wait_closed()
             self._recorder.row(TraceKind.STOP)
             self._end()
         self._raise_error()
@@ -237,9 +248,10 @@ class NodeDriver:
         publisher: int | None = None,
         first: int | None = None,
         topic: int = 0,
+        level: str = "",
     ) -> None:
         """Hand a batch to the protocol, waiting while it has no room."""
-        protocol, publication = self._publication(batch, publisher, first, topic)
+        protocol, publication = self._publication(batch, publisher, first, topic, level)
         if self._publishers.offer(publication, protocol.publish_room()):
             self._wake()
         else:
@@ -251,15 +263,16 @@ class NodeDriver:
         publisher: int | None = None,
         first: int | None = None,
         topic: int = 0,
+        level: str = "",
     ) -> None:
         """The same, or `NoRoom`."""
-        protocol, publication = self._publication(batch, publisher, first, topic)
+        protocol, publication = self._publication(batch, publisher, first, topic, level)
         if not self._publishers.offer(publication, protocol.publish_room()):
             raise NoRoom("the protocol takes no publications at the moment: await publish instead")
         self._wake()
 
     def _publication(
-        self, batch: EventBatch, publisher: int | None, first: int | None, topic: int
+        self, batch: EventBatch, publisher: int | None, first: int | None, topic: int, level: str
     ) -> tuple[Protocol[Any], Publication]:
         if self._error is not None:
             raise DriverError(f"the node failed: {self._error!r}") from self._error
@@ -270,6 +283,7 @@ class NodeDriver:
             batch.first if first is None else first,
             batch,
             topic,
+            level,
         )
 
     # -- the loop --------------------------------------------------------------------------------

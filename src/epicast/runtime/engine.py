@@ -7,7 +7,8 @@ everything that waits. Its order is fixed:
 2. answers of the storage, in the order they came;
 3. publications;
 4. `on_ready` for links that have room again;
-5. the timer, if it is due.
+5. answers of a storage that needs no waiting to what the step has appended and read;
+6. the timer, if it is due.
 
 Effects are carried out after each handler: sends, deliveries, then operations in their order. At
 the end of the step frames and datagrams are written, appends go to the storage, deliveries to the
@@ -26,10 +27,13 @@ from epicast.runtime.commits import Afterwards, Appended, AppendFailed, Commits
 from epicast.runtime.datagrams import DatagramPort
 from epicast.runtime.inbox import Inbox
 from epicast.runtime.links import LinkTable
-from epicast.runtime.operations import OnAcknowledge, OnRefuse, OperationRunner
+from epicast.runtime.operations import OnAcknowledge, OnNotice, OnRefuse, OperationRunner
 from epicast.runtime.outbound import Outbound
 from epicast.runtime.publishers import Publishers
 from epicast.runtime.recorder import Recorder
+
+_ANSWER_ROUNDS = 16
+"""How often a step goes on because of answers to what it has just asked for."""
 
 OnDelivery = Callable[[list[EventBatch]], None]
 OnTopicDelivery = Callable[[int, EventBatch], None]
@@ -52,6 +56,7 @@ class Engine:
         on_topic_delivery: OnTopicDelivery | None,
         on_acknowledge: OnAcknowledge | None,
         on_refuse: OnRefuse | None,
+        on_notice: OnNotice | None,
     ) -> None:
         self._inbox = inbox
         self._publishers = publishers
@@ -67,7 +72,7 @@ class Engine:
         self._topic_deliveries: list[tuple[int, EventBatch]] = []
         self._operations = OperationRunner(
             book, links, datagrams, outbound, commits, recorder, self._deliver, on_acknowledge,
-            on_refuse,
+            on_refuse, on_notice,
         )  # fmt: skip
         self._fx = Effects()
         self._fx.wall_offset = recorder.wall_offset
@@ -101,6 +106,7 @@ class Engine:
             self._handle_publications(protocol, now)
         if self._links.ready:
             self._handle_ready(protocol, now)
+        self._settle_appends(protocol, now)
         deadline = protocol.next_deadline()
         if deadline is not None and deadline <= now:
             protocol.on_timer(now, self._fx)
@@ -144,6 +150,20 @@ class Engine:
             else:
                 protocol.on_read(now, answer.token, answer.batches, self._fx)
             self._carry_out()
+
+    def _settle_appends(self, protocol: Protocol[Any], now: int) -> None:
+        """What a storage in memory can answer at once is answered in the same step."""
+        commits = self._commits
+        commits.in_step = True
+        commits.submit()
+        for _ in range(_ANSWER_ROUNDS):
+            if not commits.answers:
+                break
+            self._handle_answers(protocol, now)
+            commits.submit()
+        commits.in_step = False
+        if commits.answers:
+            self._wake()
 
     def _handle_publications(self, protocol: Protocol[Any], now: int) -> None:
         publications = self._publishers.take()

@@ -17,6 +17,7 @@ from epicast.runtime.recorder import Recorder
 
 OnAcknowledge = Callable[[Publication, str, int], None]
 OnRefuse = Callable[[Publication, str], None]
+OnNotice = Callable[[int, Any], None]
 
 
 class OperationRunner:
@@ -33,6 +34,7 @@ class OperationRunner:
         deliver: Callable[[EventBatch, int], None],
         on_acknowledge: OnAcknowledge | None,
         on_refuse: OnRefuse | None,
+        on_notice: OnNotice | None,
     ) -> None:
         self._book = book
         self._links = links
@@ -42,6 +44,7 @@ class OperationRunner:
         self._deliver = deliver
         self._on_acknowledge = on_acknowledge
         self._on_refuse = on_refuse
+        self._on_notice = on_notice
         self._runners: dict[type[fx.Operation], Callable[[Any], object]] = {
             fx.Connect: self._connect,
             fx.Disconnect: self._disconnect,
@@ -53,6 +56,7 @@ class OperationRunner:
             fx.SendAfterAppend: self._send_after_append,
             fx.DeliverAfterAppend: self._deliver_after_append,
             fx.TopicDelivery: lambda op: deliver(op.batch, op.topic),
+            fx.Notice: self._notice,
             fx.Read: lambda op: commits.read(op.stream, op.first, op.max_bytes, op.token),
             fx.Acknowledge: self._acknowledge,
             fx.Refuse: self._refuse,
@@ -95,6 +99,10 @@ class OperationRunner:
         self._recorder.batch(TraceKind.REFUSE, operation.publication.batch, operation.error)
         if self._on_refuse is not None:
             self._on_refuse(operation.publication, operation.error)
+
+    def _notice(self, operation: fx.Notice) -> None:
+        if self._on_notice is not None:
+            self._on_notice(operation.topic, operation.value)
 
     def _drop(self, operation: fx.Drop) -> None:
         self._recorder.drop(

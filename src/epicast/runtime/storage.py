@@ -7,6 +7,9 @@ from typing import Protocol as Interface
 
 from epicast.core import EpicastError, EventBatch, Recovered
 
+Failures = Mapping[int, str]
+"""Streams of which nothing of what was to be appended was stored, and why."""
+
 
 class StorageError(EpicastError):
     """Nothing of what was to be stored, or read, could be; the message says why."""
@@ -15,18 +18,33 @@ class StorageError(EpicastError):
 class Storage(Interface):
     """At most one `commit` and one `read` are under way at a time."""
 
+    immediate: bool
+    """Whether `commit_now` and `read_now` are worth a try."""
+
     async def recover(self) -> Recovered:
         """What earlier starts left behind, and the incarnation of this one."""
 
-    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> None:
-        """Return once all of it is durable, together; `StorageError` if none of it is."""
+    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> Failures:
+        """Return once all of it is durable, together, but for the streams named in the answer;
+        `StorageError` if none of it is."""
 
     async def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
-        """Batches from `first` on: at least one if there is any, then up to `max_bytes`."""
+        """Batches from `first` on: at least one if there is any, then up to `max_bytes`. They
+        begin later than asked if what was asked for is not kept any more."""
+
+    def commit_now(
+        self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]
+    ) -> Failures | None:
+        """The same at once; None, and nothing was done, if that takes waiting."""
+
+    def read_now(self, stream: int, first: int, max_bytes: int) -> list[EventBatch] | None:
+        """The same at once; None if that takes waiting."""
 
 
 class MemoryStorage:
     """Survives a restart of the driver, not of the process: for tests and simulations."""
+
+    immediate = False
 
     def __init__(self) -> None:
         self.starts = 0
@@ -36,14 +54,22 @@ class MemoryStorage:
     async def recover(self) -> Recovered:
         self.starts += 1
         ends = {stream: batches[-1].last for stream, batches in self.streams.items()}
-        return Recovered(self.starts, ends, dict(self.saved))
+        epochs = {stream: batches[-1].epoch for stream, batches in self.streams.items()}
+        return Recovered(self.starts, ends, dict(self.saved), epochs)
 
-    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> None:
+    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> Failures:
+        return self.commit_now(appends, saves)
+
+    async def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
+        return self.read_now(stream, first, max_bytes)
+
+    def commit_now(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> Failures:
         for batch in appends:
             self.streams.setdefault(batch.stream, []).append(batch)
         self.saved.update(saves)
+        return {}
 
-    async def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
+    def read_now(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
         found: list[EventBatch] = []
         size = 0
         for batch in self.streams.get(stream, ()):

@@ -30,7 +30,8 @@ class OperationRunner:
             fx.Save: lambda node, op: self._writes.saves.__setitem__(op.name, op.value),
             fx.SendAfterAppend: self._send_after_append,
             fx.DeliverAfterAppend: self._deliver_after_append,
-            fx.TopicDelivery: lambda node, op: simulation.hand_over(node, op.batch),
+            fx.TopicDelivery: lambda node, op: simulation.hand_over(node, op.batch, op.topic),
+            fx.Notice: self._notice,
             fx.Read: self._read,
             fx.Acknowledge: self._acknowledge,
             fx.Refuse: self._refuse,
@@ -75,12 +76,18 @@ class OperationRunner:
         kind = TraceKind.VIEW_ADD if operation.up else TraceKind.VIEW_REMOVE
         self._sim.record(node, kind, peer=operation.peer)
 
+    def _notice(self, node: SimNode, operation: fx.Notice) -> None:
+        if self._sim.on_notice is not None:
+            self._sim.on_notice(self._sim.now, node.id, operation.topic, operation.value)
+
     def _acknowledge(self, node: SimNode, operation: fx.Acknowledge) -> None:
         batch = operation.publication.batch
         self._sim.record(
             node, TraceKind.ACKNOWLEDGE, stream=batch.stream, first=batch.first, last=batch.last,
             detail=operation.level,
         )  # fmt: skip
+        if self._sim.on_acknowledge is not None:
+            self._sim.on_acknowledge(node.id, operation.publication, operation.seq)
 
     def _refuse(self, node: SimNode, operation: fx.Refuse) -> None:
         batch = operation.publication.batch
@@ -88,6 +95,8 @@ class OperationRunner:
             node, TraceKind.REFUSE, stream=batch.stream, first=batch.first, last=batch.last,
             detail=operation.error,
         )  # fmt: skip
+        if self._sim.on_refuse is not None:
+            self._sim.on_refuse(node.id, operation.publication, operation.error)
 
     # -- storage ---------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from epicast.core import (
     EventBatch,
     NodeId,
     Peer,
+    Publication,
     Recovered,
     Trace,
     TraceKind,
@@ -43,6 +44,13 @@ WALL_OFFSET_NS = 1_700_000_000_000_000_000
 
 
 DeliveryObserver = Callable[[int, NodeId, EventBatch], None]
+TopicObserver = Callable[[int, NodeId, int, EventBatch], None]
+"""Told the topic or subscription too."""
+NoticeObserver = Callable[[int, NodeId, int, Any], None]
+"""Told the time, the node, the topic and what the notice says."""
+AnswerObserver = Callable[[NodeId, Publication, int], None]
+"""Told where, of which publication, and the number of its last event."""
+RefusalObserver = Callable[[NodeId, Publication, str], None]
 
 
 class Simulation:
@@ -67,6 +75,10 @@ class Simulation:
         """All nodes there ever were, to be drawn from by position."""
         self.trace = trace
         self.on_delivery = on_delivery
+        self.on_topic_delivery: TopicObserver | None = None
+        self.on_notice: NoticeObserver | None = None
+        self.on_acknowledge: AnswerObserver | None = None
+        self.on_refuse: RefusalObserver | None = None
         self.delivered_events = 0
         self.drops: dict[str, int] = {}
         self.membership_changes = 0
@@ -294,13 +306,15 @@ class Simulation:
             self.hand_over(node, batch)
         self._operations.run(node, operations)
 
-    def hand_over(self, node: SimNode, batch: EventBatch) -> None:
+    def hand_over(self, node: SimNode, batch: EventBatch, topic: int = 0) -> None:
         """Deliver to the application."""
         self.delivered_events += batch.rows
         if self.trace is not None:
             self.record_batch(node, TraceKind.DELIVER, batch)
         if self.on_delivery is not None:
             self.on_delivery(self.scheduler.now, node.id, batch)
+        if topic and self.on_topic_delivery is not None:
+            self.on_topic_delivery(self.scheduler.now, node.id, topic, batch)
 
     # -- nodes with special circumstances ----------------------------------------------------------
 

@@ -45,17 +45,29 @@ class Hello(Struct, frozen=True, array_like=True):
 class Handshake:
     """One side of a handshake: send `outgoing`, give `received` what comes until `remote` is set.
 
-    With `expected`, any other node at the other end is an error.
+    With `expected`, any other node at the other end is an error; with `any_cluster`, a node of
+    another cluster is none.
     """
 
-    __slots__ = ("_expected", "_local", "_versions", "outgoing", "remote", "version")
+    __slots__ = (
+        "_any_cluster",
+        "_expected",
+        "_local",
+        "_versions",
+        "outgoing",
+        "remote",
+        "version",
+    )
 
     def __init__(
         self,
         local: Hello,
         expected: NodeId | None = None,
         versions: VersionRange = SPOKEN_VERSIONS,
+        *,
+        any_cluster: bool = False,
     ) -> None:
+        self._any_cluster = any_cluster
         self._local = local
         self._expected = expected
         self._versions = versions
@@ -96,7 +108,7 @@ class Handshake:
         problem = _problem(hello)
         if problem:
             raise WireError("handshake", f"a greeting with {problem}")
-        if hello.cluster != self._local.cluster:
+        if hello.cluster != self._local.cluster and not self._any_cluster:
             raise WireError(
                 "handshake",
                 f"node {hello.node} belongs to cluster {hello.cluster!r}, "

@@ -7,6 +7,7 @@ import pytest
 
 from epicast.core import EventBatch, Recovered
 from epicast.runtime import Limits, MemoryStorage, NodeDriver, StorageError
+from epicast.runtime.storage import Failures
 from tests.integration.runtime.conftest import Run
 from tests.integration.runtime.support import eventually, node, start, turns
 from tests.unit.wire.samples import Ping
@@ -25,12 +26,12 @@ class SlowStorage(MemoryStorage):
         self.commits: list[tuple[list[int], dict[str, bytes]]] = []
         self.error: Exception | None = None
 
-    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> None:
+    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> Failures:
         self.commits.append(([b.first for b in appends], dict(saves)))
         await self.gate.wait()
         if self.error is not None:
             raise self.error
-        await super().commit(appends, saves)
+        return await super().commit(appends, saves)
 
 
 def test_append_save_and_recover(run: Run) -> None:
@@ -47,7 +48,9 @@ def test_append_save_and_recover(run: Run) -> None:
             await eventually(lambda: len(one.log) == 2)
             assert one.log == [("appended", 4, 5), ("appended", 9, 1)]
         async with node(1, storage=storage) as one:
-            assert one.protocol.recovered == Recovered(2, {4: 5, 9: 1}, {"epoch": b"7"})
+            assert one.protocol.recovered == Recovered(
+                2, {4: 5, 9: 1}, {"epoch": b"7"}, {4: 0, 9: 0}
+            )
 
     run(main())
 
@@ -163,8 +166,8 @@ def test_append_queue_is_bounded(run: Run) -> None:
             assert ("append failed", 4, 4, "append queue full") in one.log
             storage.gate.set()
             await eventually(lambda: one.log[-1][0] == "appended")
-            one.do(lambda fx: fx.append(batch(9)))
-            await eventually(lambda: one.log[-1] == ("appended", 4, 9))
+            one.do(lambda fx: fx.append(batch(3)))
+            await eventually(lambda: one.log[-1] == ("appended", 4, 3))
 
     run(main())
 

@@ -1,0 +1,24 @@
+"""The client library: `connect` to a proxy, publish to streams, subscribe to them."""
+
+from epicast.client import sync
+from epicast.client.connecting import Connecting, connect
+from epicast.client.errors import (
+    Closed,
+    ConnectFailed,
+    NoRoom,
+    PublishRefused,
+    UnknownStream,
+    WatermarkFileError,
+)
+from epicast.client.items import Item, Reset, Tombstone, Watermark
+from epicast.client.node import Node
+from epicast.client.publishing import PublishLimits
+from epicast.client.stream import Stream
+from epicast.client.subscription import Subscription
+from epicast.client.watermarks import WatermarkFile
+
+__all__ = [
+    "Closed", "ConnectFailed", "Connecting", "Item", "NoRoom", "Node", "PublishLimits",
+    "PublishRefused", "Reset", "Stream", "Subscription", "Tombstone", "UnknownStream",
+    "Watermark", "WatermarkFile", "WatermarkFileError", "connect", "sync",
+]  # fmt: skip

@@ -1,0 +1,61 @@
+"""Refusing, on the spot and in words, what the owner of a stream would refuse later."""
+
+from __future__ import annotations
+
+from epicast.client.errors import PublishRefused
+from epicast.protocols.sprinkler.messages import RefusalCode, StreamInfo
+
+
+def invalid(detail: str) -> PublishRefused:
+    return PublishRefused(RefusalCode.INVALID.name, detail)
+
+
+class EventChecks:
+    """What an event of one stream must be like."""
+
+    __slots__ = ("_info", "_max_bytes")
+
+    def __init__(self, info: StreamInfo, max_bytes: int) -> None:
+        self._info = info
+        self._max_bytes = max_bytes
+
+    def event(self, payload: object, key: object) -> tuple[bytes, bytes]:
+        return self._payload(payload), self._key(key)
+
+    def events(self, payloads: list[bytes], keys: list[bytes] | None) -> None:
+        """The same for many, at the cost of a few passes in C unless something is wrong."""
+        if set(map(type, payloads)) != {bytes}:
+            payloads[:] = [_as_bytes(payload, "payload") for payload in payloads]
+        self._payload(max(payloads, key=len))
+        if keys is not None:
+            if set(map(type, keys)) != {bytes}:
+                keys[:] = [_as_bytes(key, "key") for key in keys]
+            self._key(max(keys, key=len))
+
+    def _payload(self, value: object) -> bytes:
+        payload = _as_bytes(value, "payload")
+        if len(payload) > self._max_bytes:
+            raise invalid(
+                f"a payload of {len(payload)} bytes; {self._max_bytes} is the most: publish parts, "
+                "or where the data is"
+            )
+        return payload
+
+    def _key(self, value: object) -> bytes:
+        key = _as_bytes(value, "key")
+        most = self._info.max_key_bytes
+        if len(key) > most:
+            raise invalid(
+                f"a key of {len(key)} bytes; {self._info.name!r} takes {most} at most: shorten it, "
+                "or raise the stream's limit"
+            )
+        return key
+
+
+def _as_bytes(value: object, what: str) -> bytes:
+    if type(value) is bytes:
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    hint = ": encode it first" if isinstance(value, str) else ""
+    raise TypeError(f"a {what} is bytes, not {type(value).__name__}{hint}")

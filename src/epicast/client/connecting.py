@@ -1,0 +1,155 @@
+"""From an address to a node that is attached."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator
+from random import Random
+from types import TracebackType
+from typing import Any
+
+from msgspec import Struct
+
+from epicast.client.addresses import address_towards, parse_url
+from epicast.client.errors import ConnectFailed
+from epicast.client.node import Node
+from epicast.client.publishing import PublishLimits
+from epicast.core import MAX_NODE_ID, ConfigError, EpicastError, NodeId, Peer
+from epicast.deployment.addresses import Address
+from epicast.protocols.sprinkler import Agent, AgentConfig, Client, ClientConfig
+from epicast.runtime import NodeDriver, identify
+from epicast.wire import Hello
+
+
+class ConnectOptions(Struct, frozen=True, kw_only=True):
+    """Everything about a connection besides the address; see `connect`."""
+
+    agent: bool
+    publisher: int | None
+    timeout: float
+    listen: str | None
+    config: AgentConfig | ClientConfig | None
+    limits: PublishLimits
+
+    def __post_init__(self) -> None:
+        if self.timeout <= 0:
+            raise ConfigError(f"timeout: {self.timeout} is not more than 0 seconds")
+        if self.publisher is not None and not 1 <= self.publisher <= MAX_NODE_ID:
+            raise ConfigError(f"publisher: {self.publisher} is not a number from 1 to 2**64 - 1")
+        wanted = AgentConfig if self.agent else ClientConfig
+        if self.config is not None and not isinstance(self.config, wanted):
+            raise ConfigError(
+                f"config: agent={self.agent} goes with {wanted.__name__}, not with "
+                f"{type(self.config).__name__}"
+            )
+
+
+def connect(
+    address: str,
+    *,
+    agent: bool = True,
+    publisher: int | None = None,
+    timeout: float = 5.0,
+    listen: str | None = None,
+    config: AgentConfig | ClientConfig | None = None,
+    limits: PublishLimits | None = None,
+) -> Connecting:
+    """Connect to a proxy: `async with connect(...) as node`, or `node = await connect(...)`.
+
+    `address` looks like "epicast://proxy.example:7400". An agent takes part in spreading events
+    among its neighbours, for which it listens on a port of its own, at the host `listen` (by
+    default the address of this machine as seen from the proxy); with `agent=False` the node only
+    talks to the proxy. `publisher` is the id under which owners recognise events they were sent
+    twice; random, unless the application wants that across its own restarts. `config` and
+    `limits` set the protocol's and the publisher's bounds. Raises `ConnectFailed` when nobody is
+    found within `timeout` seconds.
+    """
+    options = ConnectOptions(
+        agent=agent,
+        publisher=publisher,
+        timeout=timeout,
+        listen=listen,
+        config=config,
+        limits=limits or PublishLimits(),
+    )
+    return Connecting(parse_url(address), options)
+
+
+class Connecting:
+    """A connection about to be made: to be awaited, or entered."""
+
+    def __init__(self, address: Address, options: ConnectOptions) -> None:
+        self._address = address
+        self._options = options
+        self._node: Node | None = None
+
+    def __await__(self) -> Generator[Any, None, Node]:
+        return _open(self._address, self._options).__await__()
+
+    async def __aenter__(self) -> Node:
+        self._node = await self
+        return self._node
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._node is not None
+        await self._node.close()
+
+
+async def _open(address: Address, options: ConnectOptions) -> Node:
+    proxy = await _find(address, options.timeout)
+    node = Node(options.publisher or _random_id(), options.limits)
+    driver = NodeDriver(
+        _random_id(),
+        (options.listen or address_towards(address)) if options.agent else "",
+        cluster=proxy.cluster,
+        seed=_random_id(),
+        listens=options.agent,
+        on_topic_delivery=node.on_topic_delivery,
+        on_acknowledge=node.on_acknowledge,
+        on_refuse=node.on_refuse,
+        on_notice=node.on_notice,
+    )
+    peer = await driver.listen()
+    edge = _edge(peer, options)
+    await driver.start(edge, [Peer(proxy.node.id, address.host, address.port)])
+    node.run_on(driver, edge)
+    try:
+        await node.wait_attached(options.timeout)
+    except BaseException as error:
+        await node.close()
+        if isinstance(error, ConnectFailed):
+            raise ConnectFailed(
+                f"{address} does not answer as a proxy would ({error}): check that the address is "
+                "that of a proxy or sidecar agent"
+            ) from error
+        raise
+    return node
+
+
+async def _find(address: Address, timeout: float) -> Hello:
+    """Who is there."""
+    try:
+        return await identify(address.host, address.port, timeout)
+    except (EpicastError, OSError, TimeoutError) as error:
+        reason = str(error) or f"nobody answered within {timeout:g} seconds"
+        raise ConnectFailed(
+            f"no proxy at {address}: {reason}; check the address, that the proxy is up "
+            "(`epicast status`), and that nothing in between blocks the port"
+        ) from error
+
+
+def _edge(peer: Peer, options: ConnectOptions) -> Agent | Client:
+    rng = Random(_random_id())
+    config = options.config
+    if options.agent:
+        return Agent(peer, config if isinstance(config, AgentConfig) else AgentConfig(), rng)
+    return Client(peer, config if isinstance(config, ClientConfig) else ClientConfig(), rng)
+
+
+def _random_id() -> NodeId:
+    return 1 + secrets.randbelow(MAX_NODE_ID - 1)

@@ -1,0 +1,134 @@
+"""What arrives for one subscription, until the application takes it.
+
+The queue is bounded by the window: the protocol sends no more than that ahead of what was
+reported as consumed, and reads the rest from history when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from epicast.client.edges import Driver, Edge
+from epicast.client.errors import Closed
+from epicast.client.freshness import Freshness
+from epicast.client.items import Reset, Watermark
+from epicast.core import EpicastError, EventBatch
+from epicast.protocols.sprinkler.messages import StreamInfo
+from epicast.protocols.sprinkler.notices import Restarted
+from epicast.runtime.waiting import Bell, call_soon
+
+_PINS_TOO_MUCH = 32
+"""A batch that waits and keeps so many times its own size alive is copied."""
+
+
+class Feed:
+    """Used in the loop's thread only."""
+
+    __slots__ = ("_arrived", "_bell", "_driver", "_edge", "_forget", "_handed", "_handed_bytes",
+                 "_queue", "_report_bytes", "_restart", "ended", "error", "freshness",
+                 "info", "number")  # fmt: skip
+
+    def __init__(
+        self,
+        number: int,
+        info: StreamInfo,
+        start: Watermark,
+        window_bytes: int,
+        edge: Edge,
+        driver: Driver,
+        forget: Callable[[int], object],
+    ) -> None:
+        self.number = number
+        self.info = info
+        self.ended = False
+        self.error: EpicastError | None = None
+        """Why it ended, unless the application wanted it to."""
+        self.freshness = Freshness()
+        self._arrived = start
+        self._queue: deque[EventBatch | Reset] = deque()
+        self._restart: Restarted | None = None
+        self._handed: EventBatch | None = None
+        self._handed_bytes = 0
+        self._report_bytes = max(1, window_bytes // 4)
+        self._bell = Bell()
+        self._edge = edge
+        self._driver = driver
+        self._forget = forget
+
+    # -- from the protocol -----------------------------------------------------------------------
+
+    def receive(self, batch: EventBatch) -> None:
+        if self._restart is not None and batch.first != self._arrived.seq + 1:
+            self._apply_restart()
+        if self._queue and batch.pinned_bytes > _PINS_TOO_MUCH * batch.wire_size():
+            batch = batch.copied()
+        self._arrived = Watermark(batch.epoch, batch.last)
+        self._queue.append(batch)
+        self._bell.ring()
+
+    def restart(self, notice: Restarted) -> None:
+        """Notices overtake the batches of the same step, so those get their chance first."""
+        self._restart = notice
+        call_soon(self._apply_restart)
+
+    def _apply_restart(self) -> None:
+        if self._restart is not None and not self.ended:
+            place = Watermark(self._restart.epoch, self._restart.seq)
+            self._restart = None
+            self._arrived = place
+            self._queue.append(Reset(self.info.id, place))
+            self._bell.ring()
+
+    # -- for the application ---------------------------------------------------------------------
+
+    @property
+    def more(self) -> bool:
+        return bool(self._queue)
+
+    def take(self) -> EventBatch | Reset | None:
+        """What comes next, if it is there. What was taken before counts as consumed now."""
+        handed = self._handed
+        if handed is not None:
+            self._handed = None
+            self._handed_bytes += handed.wire_size()
+            if self._handed_bytes >= self._report_bytes:
+                self._handed_bytes = 0
+                self._report(handed)
+        if not self._queue:
+            return None
+        batch = self._queue.popleft()
+        if isinstance(batch, EventBatch):
+            self._handed = batch
+        return batch
+
+    def _report(self, batch: EventBatch) -> None:
+        # A number of an epoch that is over would be taken for one of the present epoch.
+        if not self.ended and self._restart is None and batch.epoch == self._arrived.epoch:
+            self._edge.consumed(self.number, batch.last)
+            self._driver.wake()
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Until something arrives or it ends; False if `timeout` seconds pass before."""
+        return await self._bell.wait(timeout)
+
+    def raise_ended(self) -> None:
+        raise self.error or Closed(f"this subscription to {self.info.name!r} was closed")
+
+    def end(self, error: EpicastError | None = None) -> None:
+        """Nothing more comes. What waits is not for the application any more, unless it failed:
+        then it gets what had arrived first."""
+        if self.ended:
+            return
+        self.ended = True
+        self.error = error
+        if error is None:
+            self._queue.clear()
+        self._forget(self.number)
+        self._bell.ring()
+
+    def close(self) -> None:
+        if not self.ended:
+            self.end()
+            self._edge.unsubscribe(self.number)
+            self._driver.wake()

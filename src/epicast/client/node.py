@@ -1,0 +1,259 @@
+"""A node of an application: one connection to a proxy, many streams and subscriptions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+from epicast.client.edges import Driver, Edge
+from epicast.client.errors import Closed, ConnectFailed, PublishRefused, UnknownStream
+from epicast.client.feed import Feed
+from epicast.client.items import BEGINNING, Watermark
+from epicast.client.outbox import Outbox
+from epicast.client.publishing import PublishLimits
+from epicast.client.reading import Reading
+from epicast.client.stream import Stream
+from epicast.client.subscription import Subscription
+from epicast.client.watermarks import AutoSave, WatermarkFile
+from epicast.core import EpicastError, EventBatch, Publication
+from epicast.deployment.naming import not_among
+from epicast.protocols.sprinkler.messages import Counter, StreamInfo
+from epicast.protocols.sprinkler.notices import (
+    Attached,
+    Detached,
+    Heads,
+    NoSuchStream,
+    Restarted,
+)
+from epicast.runtime.waiting import Bell, end_task, spawn
+
+
+class Node:
+    """Made by `connect`. Loses its proxy and finds it again by itself: what was published is sent
+    again, subscriptions go on where they were."""
+
+    def __init__(self, publisher: int, limits: PublishLimits) -> None:
+        self.publisher = publisher
+        """Its id as a publisher, by which owners recognise what they were sent twice."""
+        self._limits = limits
+        self._driver: Driver
+        self._edge: Edge
+        self._outbox: Outbox
+        self._watch: Any = None
+        self._attached: Attached | None = None
+        self._detached = ""
+        self._news = Bell()
+        """Rings at every notice about the proxy, and at the end."""
+        self._over: EpicastError | None = None
+        self._numbers = count(1)
+        self._feeds: dict[int, Feed] = {}
+        self._streams: dict[int, Stream] = {}
+        self._heads: dict[int, Watermark] = {}
+        self._asked_at = 0
+        self._reattached = 0
+
+    def run_on(self, driver: Driver, edge: Edge) -> None:
+        """The driver runs, with this node's `on_*` methods as its callbacks."""
+        self._driver = driver
+        self._edge = edge
+        self._outbox = Outbox(driver, self.publisher)
+        self._watch = spawn(self._watch_driver())
+
+    # -- what there is ---------------------------------------------------------------------------
+
+    @property
+    def region(self) -> str:
+        """Where the proxy is."""
+        return self._attached.region if self._attached is not None else ""
+
+    @property
+    def attached(self) -> bool:
+        """Whether the proxy can be reached at the moment."""
+        return self._attached is not None and not self._detached and self._over is None
+
+    def streams(self) -> list[StreamInfo]:
+        """The streams there are, by name."""
+        infos = self._attached.streams if self._attached is not None else ()
+        return sorted(infos, key=lambda info: info.name)
+
+    def stream(self, name: str, *, first_sequence: int | None = None) -> Stream:
+        """A stream by its name; raises `UnknownStream`, which names those there are.
+
+        `first_sequence`, for an application that chose its `publisher` id: the publisher's own
+        number of the first event it is going to publish, 1 unless it has published before.
+        """
+        self._raise_over()
+        for info in self.streams():
+            if info.name == name:
+                break
+        else:
+            raise UnknownStream(not_among("stream", name, [info.name for info in self.streams()]))
+        stream = self._streams.get(info.id)
+        if stream is None:
+            stream = Stream(self, info, self._outbox, first_sequence or 1, self._limits)
+            self._streams[info.id] = stream
+        elif first_sequence is not None and first_sequence != stream.next_sequence:
+            raise PublishRefused(
+                "GAP", f"{name!r} is in use here and continues at {stream.next_sequence}"
+            )
+        return stream
+
+    def statistics(self) -> Mapping[str, int | float]:
+        """Counters of the connection and the protocol, and what is held here."""
+        return {
+            **self._driver.statistics(),
+            **self._edge.statistics(),
+            "reattached": self._reattached,
+            "open_subscriptions": len(self._feeds),
+            "unacknowledged_events": sum(s.unacknowledged for s in self._streams.values()),
+        }
+
+    # -- life ------------------------------------------------------------------------------------
+
+    async def wait_attached(self, timeout: float) -> None:
+        if self._attached is None and not await self._news.wait(timeout):
+            raise ConnectFailed(f"no answer within {timeout:g} seconds: {self._detached or 'busy'}")
+        self._raise_over()
+
+    async def close(self) -> None:
+        """End everything in good order. What was published without waiting may still be on its
+        way: `await stream.flush()` before."""
+        first = self._over is None
+        self._end(Closed("the node was closed"))
+        if first:
+            await end_task(self._watch)
+        await self._driver.stop()
+
+    async def __aenter__(self) -> Node:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _watch_driver(self) -> None:
+        try:
+            await self._driver.wait()
+            self._end(Closed("the node was stopped"))
+        except Exception as error:
+            self._end(Closed(f"the node failed: {error!r}"))
+
+    def _end(self, error: EpicastError) -> None:
+        if self._over is None:
+            self._over = error
+            for feed in list(self._feeds.values()):
+                feed.end(error)
+            for stream in self._streams.values():
+                stream.close(error)
+            self._news.ring()
+
+    def _raise_over(self) -> None:
+        if self._over is not None:
+            raise self._over
+
+    # -- for streams -----------------------------------------------------------------------------
+
+    def open_subscription(
+        self,
+        info: StreamInfo,
+        start: Watermark,
+        *,
+        tombstones: bool,
+        window_bytes: int,
+        resume: WatermarkFile | None,
+        save_every: float,
+    ) -> Subscription:
+        self._raise_over()
+        number = next(self._numbers)
+        self._edge.subscribe(number, info.id, start.epoch, start.seq, window_bytes)
+        self._driver.wake()
+        feed = self._feeds[number] = Feed(
+            number, info, start, window_bytes, self._edge, self._driver, self._forget_feed
+        )
+        saving = None if resume is None else AutoSave(resume, info.name, save_every)
+        return Subscription(feed, Reading(start, tombstones=tombstones), saving)
+
+    def _forget_feed(self, number: int) -> None:
+        self._feeds.pop(number, None)
+
+    def known_head(self, stream: int) -> Watermark:
+        """As far as this node has heard."""
+        return self._heads.get(stream, BEGINNING)
+
+    def heard_of(self, stream: int, seq: int) -> None:
+        """An event of the present epoch."""
+        head = self.known_head(stream)
+        if seq > head.seq:
+            self._heads[stream] = Watermark(head.epoch, seq)
+
+    async def fresh_head(self, stream: int) -> Watermark:
+        """As far as the proxy was after this was called."""
+        self._raise_over()
+        asked = time.monotonic_ns()
+        while self._asked_at < asked:
+            await self._news.wait()
+            self._raise_over()
+        return self.known_head(stream)
+
+    # -- what the driver calls -------------------------------------------------------------------
+
+    def on_topic_delivery(self, number: int, batch: EventBatch) -> None:
+        feed = self._feeds.get(number)
+        if feed is not None:
+            feed.receive(batch)
+
+    def on_acknowledge(self, publication: Publication, level: str, seq: int) -> None:
+        stream = self._streams.get(publication.batch.stream)
+        if stream is not None:
+            stream.on_acknowledged(publication.first, seq)
+        self._outbox.pump()
+
+    def on_refuse(self, publication: Publication, error: str) -> None:
+        stream = self._streams.get(publication.batch.stream)
+        if stream is not None:
+            stream.on_refused(publication.first, PublishRefused.from_text(error))
+        self._outbox.pump()
+
+    def on_notice(self, number: int, value: object) -> None:
+        if isinstance(value, Attached):
+            self._reattached += self._attached is not None
+            self._attached = value
+            self._detached = ""
+            self._take_heads(value.heads)
+        elif isinstance(value, Heads):
+            self._take_heads(value.heads)
+            self._asked_at = value.asked_at
+            self._note_heartbeat(value)
+        elif isinstance(value, Detached):
+            self._detached = value.reason
+            return
+        elif (feed := self._feeds.get(number)) is None:
+            return
+        elif isinstance(value, Restarted):
+            feed.restart(value)
+            return
+        elif isinstance(value, NoSuchStream):
+            names = [info.name for info in self.streams()]
+            feed.end(UnknownStream(not_among("stream", feed.info.name, names)))
+            return
+        self._news.ring()
+
+    def _take_heads(self, counters: tuple[Counter, ...]) -> None:
+        for counter in counters:
+            head = Watermark(counter.epoch, counter.seq)
+            # An acknowledgement may have told of more.
+            self._heads[counter.stream] = max(head, self._heads.get(counter.stream, head))
+
+    def _note_heartbeat(self, heads: Heads) -> None:
+        by_stream = {counter.stream: counter for counter in heads.heads}
+        for feed in self._feeds.values():
+            counter = by_stream.get(feed.info.id)
+            if counter is not None:
+                feed.freshness.heard(heads.asked_at, Watermark(counter.epoch, counter.seq))

@@ -1,0 +1,121 @@
+"""A whole `geoplex.toml` as it is written, and whether its tables fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from epicast.deployment.addresses import Address, parse_address
+from epicast.deployment.naming import (
+    NAME_RULE,
+    collisions,
+    is_name,
+    node_id_of,
+    not_among,
+    stream_id,
+)
+from epicast.deployment.problems import Problem, raise_if_any
+from epicast.deployment.sections import (
+    BudgetSection,
+    LinkSection,
+    RegionSection,
+    Section,
+    StreamSection,
+)
+
+MAX_REGIONS = 256
+MAX_STREAMS = 4096
+
+
+class GeoplexDocument(Section, frozen=True, kw_only=True):
+    name: str
+    description: str = ""
+    regions: Annotated[dict[str, RegionSection], Meta(min_length=1, max_length=MAX_REGIONS)]
+    links: Annotated[list[LinkSection], Meta(max_length=MAX_REGIONS * MAX_REGIONS)] = field(
+        default_factory=list
+    )
+    streams: Annotated[dict[str, StreamSection], Meta(max_length=MAX_STREAMS)] = field(
+        default_factory=dict
+    )
+    budget: BudgetSection = field(default_factory=BudgetSection)
+    proxies: dict[str, Any] = field(default_factory=dict)
+    """Settings of the protocol between regions; who runs it knows their type."""
+    agents: dict[str, Any] = field(default_factory=dict)
+    """Settings of the protocol inside a region, likewise."""
+    simulate: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problems: list[Problem] = []
+        for check in (_names, _addresses, _data_folders, _links, _streams):
+            problems += check(self)
+        raise_if_any(problems)
+
+
+def _names(document: GeoplexDocument) -> Iterator[Problem]:
+    if not is_name(document.name):
+        yield Problem(("name",), NAME_RULE)
+    for table, names, id_of in (
+        ("regions", document.regions, node_id_of),
+        ("streams", document.streams, stream_id),
+    ):
+        for name in names:
+            if not is_name(name):
+                yield Problem((table, name), NAME_RULE)
+        for first, second in collisions(names, id_of):
+            message = f"{first!r} and {second!r} have the same id by chance; rename one of them"
+            yield Problem((table, second), message)
+
+
+def _addresses(document: GeoplexDocument) -> Iterator[Problem]:
+    owners: dict[Address, str] = {}
+    for name, region in document.regions.items():
+        owner = owners.setdefault(region.address, name)
+        if owner != name:
+            message = f"{region.address} is the address of region {owner!r} already"
+            yield Problem(("regions", name), message)
+    for index, link in enumerate(document.links):
+        if link.via is not None:
+            address = parse_address(link.via)
+            owner = owners.setdefault(address, link.target)
+            if owner != link.target:
+                message = f"{address} leads to region {owner!r} already; it cannot lead to two"
+                yield Problem(("links", index, "via"), message)
+
+
+def _data_folders(document: GeoplexDocument) -> Iterator[Problem]:
+    """Regions on different machines may well call their folders the same."""
+    owners: dict[tuple[str, str], str] = {}
+    for name, region in document.regions.items():
+        if region.data is not None:
+            owner = owners.setdefault((region.address.host, region.data.rstrip("/")), name)
+            if owner != name:
+                message = f"region {owner!r} on the same host keeps its data there already"
+                yield Problem(("regions", name, "data"), message)
+
+
+def _links(document: GeoplexDocument) -> Iterator[Problem]:
+    seen: set[tuple[str, str]] = set()
+    for index, link in enumerate(document.links):
+        for key, end in (("from", link.source), ("to", link.target)):
+            if end not in document.regions:
+                yield Problem(("links", index, key), not_among("region", end, document.regions))
+        if (link.source, link.target) in seen:
+            message = f"a second link from {link.source!r} to {link.target!r}; merge the two"
+            yield Problem(("links", index), message)
+        seen.add((link.source, link.target))
+
+
+def _streams(document: GeoplexDocument) -> Iterator[Problem]:
+    for name, stream in document.streams.items():
+        owner = document.regions.get(stream.owner)
+        if owner is None:
+            message = not_among("region", stream.owner, document.regions)
+            yield Problem(("streams", name, "owner"), message)
+        elif owner.data is None and stream.ack not in (None, "memory"):
+            message = (
+                f"{stream.ack!r} needs a disk, but region {stream.owner!r} has no data folder; "
+                "give it one or say 'memory'"
+            )
+            yield Problem(("streams", name, "ack"), message)

@@ -1,0 +1,228 @@
+"""A geoplex: all regions and streams together, as one file describes them.
+
+`parse_geoplex` reads the whole file strictly, except for the tables `[proxies]`, `[agents]` and
+`[simulate]`: their types belong to the protocols and to the simulator, which this package may not
+know. It only sees that they are tables; `Geoplex.section` reads one as the type its user names and
+reports problems with file and line all the same.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from typing import Protocol as Interface
+
+from msgspec import Struct
+
+from epicast.core.errors import ConfigError
+from epicast.core.ids import NodeId, Peer
+from epicast.deployment.addresses import Address, parse_address
+from epicast.deployment.document import GeoplexDocument
+from epicast.deployment.loading import load_document, load_section
+from epicast.deployment.naming import (
+    UnknownRegion,
+    UnknownStream,
+    node_id_of,
+    not_among,
+    stream_id,
+)
+from epicast.deployment.sections import (
+    DEFAULT_LINK_LATENCY_NS,
+    DEFAULT_SYNC_INTERVAL_NS,
+    Ack,
+    BudgetSection,
+    LinkSection,
+    StreamSection,
+)
+from epicast.deployment.simulate_section import SimulateSection
+
+StructT = TypeVar("StructT", bound=Struct)
+SimulateT = TypeVar("SimulateT", bound=SimulateSection)
+
+
+class Region(Struct, frozen=True, kw_only=True):
+    name: str
+    id: NodeId
+    """Of its proxy."""
+    listen: Address
+    """Where the proxy listens."""
+    address: Address
+    """Where others reach it."""
+    data: str | None
+    """Folder of its histories; none: in memory."""
+
+    @property
+    def peer(self) -> Peer:
+        return Peer(self.id, *self.address)
+
+
+class Stream(Struct, frozen=True, kw_only=True):
+    """Fields are called as in the configurations of the log that they end up in."""
+
+    name: str
+    id: int
+    owner: str
+    description: str
+    ack: Ack
+    sync_interval_ns: int
+    latest_per_key: bool
+    last_n: int | None
+    max_age_ns: int | None
+    retain_bytes: int | None
+    retain_ns: int | None
+    max_key_bytes: int
+
+
+class Link(Struct, frozen=True, kw_only=True):
+    """The way from one region's proxy to another's."""
+
+    latency_ns: int = DEFAULT_LINK_LATENCY_NS
+    bandwidth_bytes_per_second: int | None = None
+    loss: float = 0.0
+    via: Address | None = None
+
+
+class Geoplex(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    source_name: str
+    """What errors call the file."""
+    text: str
+    """The file itself, for those who read further sections of it."""
+    regions: Mapping[str, Region]
+    streams: Mapping[str, Stream]
+    links: Mapping[tuple[str, str], Link]
+    """Those that differ from the default; ask `link`."""
+    budget: BudgetSection
+
+    def region(self, name: str) -> Region:
+        if name not in self.regions:
+            raise UnknownRegion(f"{self.source_name}: {not_among('region', name, self.regions)}")
+        return self.regions[name]
+
+    def stream(self, name: str) -> Stream:
+        if name not in self.streams:
+            raise UnknownStream(f"{self.source_name}: {not_among('stream', name, self.streams)}")
+        return self.streams[name]
+
+    def stream_by_id(self, number: int) -> Stream | None:
+        return next((each for each in self.streams.values() if each.id == number), None)
+
+    def region_by_id(self, number: NodeId) -> Region | None:
+        return next((each for each in self.regions.values() if each.id == number), None)
+
+    def streams_of(self, region: str) -> list[Stream]:
+        """Those it owns."""
+        return [each for each in self.streams.values() if each.owner == self.region(region).name]
+
+    def link(self, source: str, target: str) -> Link:
+        return self.links.get((self.region(source).name, self.region(target).name), Link())
+
+    def peer(self, target: str, source: str) -> Peer:
+        """The proxy of `target` under the address by which the proxy of `source` reaches it."""
+        via = self.link(source, target).via
+        region = self.region(target)
+        return region.peer if via is None else Peer(region.id, *via)
+
+    def peers(self, source: str) -> list[Peer]:
+        """All other proxies, as the proxy of `source` reaches them."""
+        return [self.peer(name, source) for name in self.regions if name != source]
+
+    def section(self, key: str, struct_type: type[StructT]) -> StructT:
+        """One of the tables this package does not know the type of, such as `[agents]`."""
+        return load_section(self.text, self.source_name, key, struct_type)
+
+    def simulation(self, struct_type: type[SimulateT]) -> SimulateT:
+        """The table `[simulate]`, checked against the regions and streams there are."""
+        return load_section(
+            self.text,
+            self.source_name,
+            "simulate",
+            struct_type,
+            lambda section: section.problems(self.regions, self.streams),
+        )
+
+
+class TextFile(Interface):
+    """A `pathlib.Path`, or what reads and prints like one: this package opens no files itself."""
+
+    def read_text(self, encoding: str) -> str: ...
+
+
+def load_geoplex(file: TextFile) -> Geoplex:
+    """Read a file; data folders in it are relative to the folder it is in."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: cannot be read: not UTF-8 text") from None
+    except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{file}: cannot be read: {reason}") from None
+    return parse_geoplex(text, str(file), posixpath.dirname(str(file)))
+
+
+def parse_geoplex(text: str, source_name: str, folder: str = "") -> Geoplex:
+    """Read the text of a file; raises one `ConfigError` that lists every problem."""
+    document = load_document(text, source_name, GeoplexDocument)
+    regions = {
+        name: Region(
+            name=name,
+            id=node_id_of(name),
+            listen=section.listen,
+            address=section.address,
+            data=None if section.data is None else posixpath.join(folder, section.data),
+        )
+        for name, section in document.regions.items()
+    }
+    return Geoplex(
+        name=document.name,
+        description=document.description,
+        source_name=source_name,
+        text=text,
+        regions=regions,
+        streams={
+            name: _stream(name, section, durable=regions[section.owner].data is not None)
+            for name, section in document.streams.items()
+        },
+        links=_links(document.links),
+        budget=document.budget,
+    )
+
+
+def _stream(name: str, section: StreamSection, *, durable: bool) -> Stream:
+    return Stream(
+        name=name,
+        id=stream_id(name),
+        owner=section.owner,
+        description=section.description,
+        ack=section.ack or ("disk" if durable else "memory"),
+        sync_interval_ns=section.sync_interval_ns or DEFAULT_SYNC_INTERVAL_NS,
+        latest_per_key=section.latest_per_key,
+        last_n=section.last_n,
+        max_age_ns=section.max_age_ns,
+        retain_bytes=section.retain_size_bytes,
+        retain_ns=section.retain_age_ns,
+        max_key_bytes=section.max_key_bytes,
+    )
+
+
+def _links(sections: list[LinkSection]) -> dict[tuple[str, str], Link]:
+    written = {(each.source, each.target): each for each in sections}
+    both_ways = [*written, *((target, source) for source, target in written)]
+    return {
+        (source, target): _link(written.get((source, target)), written.get((target, source)))
+        for source, target in dict.fromkeys(both_ways)
+    }
+
+
+def _link(there: LinkSection | None, back: LinkSection | None) -> Link:
+    """What the way there says, else what the way back says, else the default."""
+    values: dict[str, Any] = {}
+    for section in (back, there):  # the later one has the last word
+        for name in ("latency_ns", "bandwidth_bytes_per_second", "loss"):
+            if section is not None and getattr(section, name) is not None:
+                values[name] = getattr(section, name)
+    if there is not None and there.via is not None:
+        values["via"] = parse_address(there.via)
+    return Link(**values)

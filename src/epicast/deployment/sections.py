@@ -1,0 +1,161 @@
+"""The tables of a `geoplex.toml`, as they are written. `docs/geoplex.md` lists every key.
+
+Each table checks what it can see by itself; `document.py` has what needs several of them. What the
+file means is in `geoplex.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from epicast.core.errors import ConfigError
+from epicast.deployment.addresses import Address, parse_address
+from epicast.deployment.problems import Problem, raise_if_any
+from epicast.deployment.units import (
+    MILLISECOND,
+    SECOND,
+    Bandwidth,
+    Duration,
+    Fraction,
+    Size,
+    without_unit,
+)
+
+Ack = Literal["memory", "interval", "disk"]
+Positive = Annotated[int, Meta(ge=1)]
+SomeTime = Annotated[Duration, Meta(gt=0)]
+SomeBytes = Annotated[Size, Meta(ge=1)]
+DEFAULT_LINK_LATENCY_NS = 40 * MILLISECOND
+DEFAULT_SYNC_INTERVAL_NS = SECOND
+MAX_KEY_BYTES = 65_535
+MIN_RETAINED_BYTES = 1 << 20
+"""Less than a few segments' worth cannot be kept with any precision."""
+
+
+class Section(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename=without_unit):
+    """Keys lose the unit that field names end in: values carry their own."""
+
+
+class RegionSection(Section, frozen=True, kw_only=True):
+    proxy: str | None = None
+    """Where the region's proxy listens."""
+    replicas: list[str] = []
+    """The same as a list, which has one entry until chains of replicas can be run."""
+    advertise: str | None = None
+    """Where others reach it, if not at `proxy`."""
+    data: str | None = None
+    """Folder of the histories, relative to the file; none: in memory only."""
+
+    def __post_init__(self) -> None:
+        raise_if_any(self._problems())
+
+    @property
+    def listen(self) -> Address:
+        return parse_address(self.proxy if self.proxy is not None else self.replicas[0])
+
+    @property
+    def address(self) -> Address:
+        return self.listen if self.advertise is None else parse_address(self.advertise)
+
+    def _problems(self) -> Iterator[Problem]:
+        if self.proxy is not None and self.replicas:
+            yield Problem(("replicas",), "give either proxy or replicas, not both")
+            return
+        if self.proxy is None and not self.replicas:
+            yield Problem((), "missing key 'proxy': expected the address its proxy listens on")
+            return
+        if len(self.replicas) > 1:
+            message = (
+                f"{len(self.replicas)} replicas: this version runs one proxy per region; keep one"
+            )
+            yield Problem(("replicas",), message)
+            return
+        listen_key = ("proxy",) if self.proxy is not None else ("replicas", 0)
+        broken = [
+            *_address_problems(self.proxy if self.proxy is not None else self.replicas[0],
+                               *listen_key),
+            *_address_problems(self.advertise, "advertise"),
+        ]  # fmt: skip
+        yield from broken
+        if not broken and self.address.is_wildcard:
+            key = listen_key if self.advertise is None else ("advertise",)
+            message = f"nobody can connect to {self.address}; say with advertise where they can"
+            yield Problem(key, message)
+        if self.data is not None and (not self.data.strip() or "\0" in self.data):
+            yield Problem(("data",), "expected a folder, or leave the key out to keep no files")
+
+
+class LinkSection(Section, frozen=True, kw_only=True):
+    """The way from one region to another. What the way back does not say itself (latency,
+    bandwidth, loss), it takes from here."""
+
+    source: str = field(name="from")
+    target: str = field(name="to")
+    latency_ns: SomeTime | None = None
+    bandwidth_bytes_per_second: Annotated[Bandwidth, Meta(ge=1)] | None = None
+    loss: Annotated[Fraction, Meta(lt=1)] | None = None
+    via: str | None = None
+    """Another address under which `from` reaches the proxy of `to`, such as a relay. Only this way:
+    a relay leads to one place."""
+
+    def __post_init__(self) -> None:
+        raise_if_any(_address_problems(self.via, "via"))
+        if self.source == self.target:
+            raise ConfigError(f"a link from {self.source!r} to itself; agents are what is inside")
+        if (self.latency_ns, self.bandwidth_bytes_per_second, self.loss, self.via) == (None,) * 4:
+            raise ConfigError("says nothing; give latency, bandwidth, loss or via, or remove it")
+
+
+class StreamSection(Section, frozen=True, kw_only=True):
+    owner: str
+    description: str = ""
+    ack: Ack | None = None
+    """When an event counts as stored: in memory, on disk soon, or on disk. None: the safest the
+    owner can keep."""
+    sync_interval_ns: SomeTime | None = None
+    latest_per_key: bool = False
+    last_n: Positive | None = None
+    max_age_ns: SomeTime | None = None
+    retain_size_bytes: Annotated[Size, Meta(ge=MIN_RETAINED_BYTES)] | None = None
+    retain_age_ns: SomeTime | None = None
+    max_key_bytes: Annotated[Size, Meta(ge=1, le=MAX_KEY_BYTES)] = 1024
+
+    def __post_init__(self) -> None:
+        if self.sync_interval_ns is not None and self.ack != "interval":
+            message = "has no effect without ack = 'interval'"
+            raise_if_any([Problem(("sync_interval",), message)])
+
+
+class NodeBudget(Section, frozen=True, kw_only=True):
+    """What one node may use. None: the default of the driver, see `runtime/limits.py`."""
+
+    bandwidth_bytes_per_second: Annotated[Bandwidth, Meta(ge=1)] | None = None
+    """Up and down each; kept by the simulator."""
+    control_queue_bytes: SomeBytes | None = None
+    data_queue_bytes: SomeBytes | None = None
+    append_queue_bytes: SomeBytes | None = None
+    max_frame_bytes: Annotated[Size, Meta(ge=1024)] | None = None
+    max_connections: Positive | None = None
+    max_reads: Positive | None = None
+
+    def limits(self) -> dict[str, int]:
+        """The limits given, by their names in the driver's `Limits`."""
+        given = {name: getattr(self, name) for name in self.__struct_fields__}
+        del given["bandwidth_bytes_per_second"]
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class BudgetSection(Section, frozen=True, kw_only=True):
+    proxy: NodeBudget = field(default_factory=NodeBudget)
+    agent: NodeBudget = field(default_factory=NodeBudget)
+
+
+def _address_problems(text: str | None, *path: str | int) -> Iterator[Problem]:
+    if text is not None:
+        try:
+            parse_address(text)
+        except ConfigError as error:
+            yield Problem(path, str(error))

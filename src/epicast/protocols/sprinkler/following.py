@@ -1,0 +1,127 @@
+"""An agent's part in spreading one stream: Figure 3 of the paper, corrected.
+
+`end` is as far as everything has arrived (the paper's cnt), `asked` as far as it was asked for
+(next - 1). What arrives out of order waits, within bounds. What a neighbour was asked for and does
+not send, or does not have, is asked of the proxy: on a timeout or when an answer has holes, not, as
+printed, as soon as anything is outstanding; and of the proxy for any stream, not only its own.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from epicast.core import EventBatch, IntervalSet, NodeId
+from epicast.protocols.sprinkler.messages import Counter, StreamInfo
+from epicast.protocols.sprinkler.recent import EventBuffer
+
+
+class Outstanding(Struct):
+    """Asked of somebody, and not answered."""
+
+    peer: NodeId
+    first: int
+    last: int
+    deadline: int
+
+
+class Following:
+    __slots__ = ("_early", "_early_bytes", "_max_early_bytes", "asked", "buffer", "end", "epoch",
+                 "info", "outstanding")  # fmt: skip
+
+    def __init__(
+        self, info: StreamInfo, start: Counter, buffer: EventBuffer, max_early_bytes: int
+    ) -> None:
+        self.info = info
+        self.epoch = start.epoch
+        self.end = self.asked = start.seq
+        self.buffer = buffer
+        self.outstanding: list[Outstanding] = []
+        self._early: dict[int, EventBatch] = {}
+        self._early_bytes = 0
+        self._max_early_bytes = max_early_bytes
+
+    @property
+    def counter(self) -> Counter:
+        return Counter(self.info.id, self.epoch, self.end)
+
+    def arrive(self, batch: EventBatch) -> list[EventBatch]:
+        """Take what came, in any order; what can be delivered now."""
+        delivered: list[EventBatch] = []
+        if batch.epoch != self.epoch or batch.last <= self.end:
+            return delivered
+        if batch.first > self.end + 1:
+            self._keep_early(batch)
+            return delivered
+        self._advance(batch, delivered)
+        while self._early:
+            first = min(self._early)
+            if first > self.end + 1:
+                break
+            following = self._early.pop(first)
+            self._early_bytes -= following.wire_size()
+            if following.last > self.end:
+                self._advance(following, delivered)
+        self.asked = max(self.asked, self.end)
+        return delivered
+
+    def _advance(self, batch: EventBatch, delivered: list[EventBatch]) -> None:
+        if batch.first <= self.end:
+            batch = batch.slice(self.end + 1, batch.last)
+        self.end = batch.last
+        self.buffer.add(batch)
+        delivered.append(batch)
+
+    def _keep_early(self, batch: EventBatch) -> None:
+        known = self._early.get(batch.first)
+        size = batch.wire_size()
+        if known is not None and known.last >= batch.last:
+            return
+        if self._early_bytes + size > self._max_early_bytes:
+            return  # it will be asked for again
+        if known is not None:
+            self._early_bytes -= known.wire_size()
+        self._early[batch.first] = batch
+        self._early_bytes += size
+
+    def missing(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The parts of a range that have not arrived, in order or early."""
+        here = IntervalSet((batch.first, batch.last) for batch in self._early.values())
+        if self.end:
+            here.add(1, self.end)
+        return here.missing(first, last)
+
+    def settle(self, peer: NodeId, first: int, last: int) -> None:
+        """`peer` has answered for first..last: it is not outstanding there any more."""
+        kept: list[Outstanding] = []
+        for entry in self.outstanding:
+            if entry.peer != peer or entry.last < first or entry.first > last:
+                kept.append(entry)
+                continue
+            if entry.first < first:
+                kept.append(Outstanding(peer, entry.first, first - 1, entry.deadline))
+            if entry.last > last:
+                kept.append(Outstanding(peer, last + 1, entry.last, entry.deadline))
+        self.outstanding = kept
+
+    def overdue(self, now: int) -> list[Outstanding]:
+        """Take out what was asked for too long ago, or of somebody who is gone."""
+        late = [entry for entry in self.outstanding if entry.deadline <= now]
+        if late:
+            self.outstanding = [
+                e for e in self.outstanding if e.deadline > now and e.last > self.end
+            ]
+        return late
+
+    def give_up(self, peer: NodeId) -> None:
+        """A peer is gone: everything it was asked for is overdue."""
+        for entry in self.outstanding:
+            if entry.peer == peer:
+                entry.deadline = 0
+
+    def restart(self, start: Counter, buffer: EventBuffer) -> None:
+        self.epoch = start.epoch
+        self.end = self.asked = start.seq
+        self.buffer = buffer
+        self.outstanding = []
+        self._early = {}
+        self._early_bytes = 0

@@ -1,0 +1,230 @@
+"""What proxies, agents and clients say to each other. Type ids 64 to 127.
+
+Attachments and subscriptions serve everybody: a proxy that follows a stream at another proxy, an
+agent that reads history, and a plain client use the same messages.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+from epicast.core import EventBatch, Message, Peer
+from epicast.wire import register
+
+
+class Counter(Struct, frozen=True, array_like=True, gc=False):
+    """How far somebody is in a stream: everything up to `seq` of `epoch`."""
+
+    stream: int
+    epoch: int
+    seq: int
+
+
+class StreamInfo(Struct, frozen=True, array_like=True):
+    """What everybody needs to know about a stream."""
+
+    id: int
+    name: str
+    owner: int
+    """The node that numbers its events."""
+    region: str
+    """Where that node is."""
+    level: str = "memory"
+    """When a publication is acknowledged unless its publisher asks for more."""
+    latest_per_key: bool = False
+    last_n: int | None = None
+    max_age_ns: int | None = None
+    max_key_bytes: int = 1024
+    description: str = ""
+
+
+class RefusalCode(IntEnum):
+    """Why a publication was not taken; all but BUSY are final."""
+
+    BUSY = 0
+    """No room at the moment, or no way to the owner: worth another attempt."""
+    UNKNOWN_STREAM = 1
+    GAP = 2
+    """A publication of this publisher that comes before it is missing."""
+    INVALID = 3
+    """The events are not acceptable: a key too long, a predicate that does not parse."""
+    STORAGE = 4
+    """The owner cannot store: the disk is full or failing."""
+    LEVEL = 5
+    """The acknowledgement asked for cannot be given."""
+
+
+@register(64)
+class Attach(Message):
+    """An agent or client is there and wants to know what there is."""
+
+    node: Peer
+    listens: bool
+    """Whether others can connect to it, as they must to an agent."""
+
+
+@register(65)
+class Welcome(Message):
+    """The answer: where it is, and the streams there are."""
+
+    region: str
+    proxy: Peer
+    streams: tuple[StreamInfo, ...]
+    counters: tuple[Counter, ...]
+    heartbeat_ns: int
+    """How often a poll is expected, and answered."""
+
+
+@register(66)
+class Subscribe(Message):
+    """Send the events of a stream behind a watermark, at most `window` bytes ahead of `Consumed`.
+
+    `number` is the subscriber's own name for it.
+    """
+
+    number: int
+    stream: int
+    epoch: int
+    after: int
+    window: int
+
+
+@register(67)
+class Unsubscribe(Message):
+    number: int
+
+
+@register(68)
+class Consumed(Message):
+    """Everything up to `seq` has been taken: there is room for more."""
+
+    number: int
+    seq: int
+
+
+@register(69)
+class Events(Message):
+    """Consecutive events for one subscription."""
+
+    number: int
+    batches: tuple[EventBatch, ...]
+
+
+@register(70)
+class Tail(Message):
+    """The newest events, for every subscription of the receiver that has got so far."""
+
+    batches: tuple[EventBatch, ...]
+
+
+@register(71)
+class Restart(Message):
+    """What the subscription waits for is gone; it goes on behind `seq` of `epoch`."""
+
+    number: int
+    stream: int
+    epoch: int
+    seq: int
+
+
+@register(72)
+class Advertisement(Message):
+    """How far the sender is: to other proxies the advertisements of the paper, to those attached
+    the answer to their poll."""
+
+    counters: tuple[Counter, ...]
+
+
+@register(73)
+class Poll(Message):
+    """Are you there, and how far?"""
+
+
+@register(74)
+class Publish(Message):
+    """Events for a stream, on their way to its owner.
+
+    The publisher numbers its own events of each stream; `first` is that of the batch's first.
+    """
+
+    stream: int
+    publisher: int
+    first: int
+    level: str
+    hops: int
+    """How many proxies may still relay it."""
+    batch: EventBatch
+
+
+@register(75)
+class Published(Message):
+    """Publications are stored as they asked to be: of each, the publisher's number of its last
+    event and the number that event has in the stream. Everything of the publisher before is, too.
+    """
+
+    stream: int
+    publisher: int
+    acks: tuple[tuple[int, int], ...]
+
+
+@register(76)
+class Refused(Message):
+    """Nothing from the publisher's `first` on was taken."""
+
+    stream: int
+    publisher: int
+    first: int
+    last: int
+    code: RefusalCode
+    detail: str
+
+
+@register(77)
+class Notify(Message):
+    """NOTIFY: the sender has got so far. Few and small new events come along."""
+
+    counters: tuple[Counter, ...]
+    batches: tuple[EventBatch, ...]
+
+
+@register(78)
+class Request(Message):
+    """REQUEST: send first..last, or what you have of it."""
+
+    stream: int
+    epoch: int
+    first: int
+    last: int
+
+
+@register(79)
+class Answer(Message):
+    """EVENTS: what the sender has of a request, and how far it is itself.
+
+    What no batch covers is unknown to the sender, as opposed to what a batch buries.
+    """
+
+    counter: Counter
+    first: int
+    last: int
+    batches: tuple[EventBatch, ...]
+
+
+@register(80)
+class ViewExchange(Message):
+    """Membership: the sender's view, and whether it wants the receiver's in return."""
+
+    sender: Peer
+    view: tuple[Peer, ...]
+    wants_answer: bool
+
+
+@register(81)
+class Skipped(Message):
+    """Reserved: these numbers were left out because the subscription filters by key."""
+
+    number: int
+    first: int
+    last: int

@@ -1,0 +1,162 @@
+"""An agent that others attach to as if it were the proxy: one per machine, for all applications."""
+
+from __future__ import annotations
+
+from random import Random
+
+from epicast.core import DATA, ConfigError, Effects, EventBatch, NodeId, Peer, handles
+from epicast.protocols.sprinkler.agent import Agent, MakeBuffer
+from epicast.protocols.sprinkler.config import AgentConfig
+from epicast.protocols.sprinkler.messages import (
+    Advertisement,
+    Attach,
+    Consumed,
+    Events,
+    Poll,
+    Publish,
+    Published,
+    Refused,
+    Restart,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+)
+from epicast.protocols.sprinkler.notices import NoSuchStream, Restarted
+from epicast.protocols.sprinkler.relays import Relays
+from epicast.protocols.sprinkler.subscriptions import LOCAL, Subscription
+
+_MAX_ROUTES = 1 << 16
+_FIRST_NUMBER = 1 << 32
+"""Subscriptions of clients are numbered from here, those of an application below."""
+
+
+class Sidecar(Agent):
+    def __init__(
+        self,
+        node: Peer,
+        config: AgentConfig,
+        rng: Random,
+        *,
+        make_buffer: MakeBuffer | None = None,
+    ) -> None:
+        super().__init__(node, config, rng, make_buffer=make_buffer)
+        self._clients: dict[NodeId, dict[int, Subscription]] = {}
+        self._relays = Relays(_MAX_ROUTES)
+        self._next_number = _FIRST_NUMBER
+        self._expected: dict[NodeId, Peer] = {}
+        """Who came before this node was attached itself."""
+
+    @handles(Attach)
+    def _handle_attach(self, now: int, source: NodeId, message: Attach, fx: Effects) -> None:
+        if source not in self._clients:
+            self._clients[source] = {}
+            fx.connect(message.node)
+        self._expected[source] = message.node
+        self._welcome(fx)
+
+    def _welcome(self, fx: Effects) -> None:
+        if not self._attached:
+            return
+        expected, self._expected = self._expected, {}
+        for peer in expected:
+            fx.send(
+                peer,
+                Welcome(
+                    self._region, self.node, tuple(self.streams.values()),
+                    tuple(self.heads.values()), self._heartbeat_ns,
+                ),
+            )  # fmt: skip
+
+    @handles(Welcome)
+    def _handle_welcome(self, now: int, source: NodeId, message: Welcome, fx: Effects) -> None:
+        super()._handle_welcome(now, source, message, fx)
+        self._welcome(fx)
+
+    @handles(Poll)
+    def _handle_poll(self, now: int, source: NodeId, message: Poll, fx: Effects) -> None:
+        """Only while the proxy answers, too: a client must not believe itself up to date."""
+        if self._attached:
+            fx.send(source, Advertisement(tuple(self.heads.values())))
+
+    def on_peer_down(self, now: int, peer: NodeId, fx: Effects) -> None:
+        for subscription in self._clients.pop(peer, {}).values():
+            self.unsubscribe(subscription.number)
+        self._expected.pop(peer, None)
+        self._relays.forget(peer)
+        super().on_peer_down(now, peer, fx)
+
+    # -- subscriptions of clients ----------------------------------------------------------------
+
+    @handles(Subscribe)
+    def _handle_subscribe(self, now: int, source: NodeId, message: Subscribe, fx: Effects) -> None:
+        theirs = self._clients.get(source)
+        if theirs is None:
+            fx.drop("subscription of a stranger", source)
+            return
+        self._end(theirs, message.number)
+        self._next_number += 1
+        subscription = Subscription(
+            self._next_number, message.stream, message.epoch, message.after, max(1, message.window)
+        )
+        subscription.peer, subscription.remote_number = source, message.number
+        try:
+            self._add(subscription)
+        except ConfigError:
+            fx.drop("too many subscriptions", source, message.stream)
+            return
+        theirs[message.number] = subscription
+
+    @handles(Unsubscribe)
+    def _handle_unsubscribe(
+        self, now: int, source: NodeId, message: Unsubscribe, fx: Effects
+    ) -> None:
+        self._end(self._clients.get(source, {}), message.number)
+
+    def _end(self, theirs: dict[int, Subscription], number: int) -> None:
+        subscription = theirs.pop(number, None)
+        if subscription is not None:
+            self.unsubscribe(subscription.number)
+
+    @handles(Consumed)
+    def _handle_consumed(self, now: int, source: NodeId, message: Consumed, fx: Effects) -> None:
+        subscription = self._clients.get(source, {}).get(message.number)
+        if subscription is not None:
+            self.consumed(subscription.number, message.seq)
+
+    def _hand_over(self, subscription: Subscription, batch: EventBatch, fx: Effects) -> None:
+        if subscription.peer == LOCAL:
+            super()._hand_over(subscription, batch, fx)
+        else:
+            fx.send(subscription.peer, Events(subscription.remote_number, (batch,)), DATA)
+
+    def _tell(
+        self, subscription: Subscription, value: Restarted | NoSuchStream, fx: Effects
+    ) -> None:
+        if subscription.peer == LOCAL:
+            super()._tell(subscription, value, fx)
+            return
+        epoch, seq = (value.epoch, value.seq) if isinstance(value, Restarted) else (0, 0)
+        number = subscription.remote_number
+        fx.send(subscription.peer, Restart(number, subscription.stream, epoch, seq), DATA)
+
+    # -- publications of clients -----------------------------------------------------------------
+
+    @handles(Publish)
+    def _handle_publish(self, now: int, source: NodeId, message: Publish, fx: Effects) -> None:
+        assert self._proxy is not None
+        reachable = (self._proxy.id,) if self._attached else ()
+        self._relays.forward(source, message, self._proxy.id, reachable, fx)
+
+    @handles(Published)
+    def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
+        if self._outbox.knows(message.stream, message.publisher):
+            super()._handle_published(now, source, message, fx)
+        else:
+            self._relays.back(message, fx)
+
+    @handles(Refused)
+    def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
+        if self._outbox.knows(message.stream, message.publisher):
+            super()._handle_refused(now, source, message, fx)
+        else:
+            self._relays.back(message, fx)

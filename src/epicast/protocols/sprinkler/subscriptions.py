@@ -1,0 +1,79 @@
+"""The subscriber's side: where each subscription of the application is, and how far it may get."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from epicast.core import Effects, EventBatch, NodeId
+from epicast.protocols.sprinkler.messages import Consumed, Subscribe
+
+LOCAL: NodeId = 0
+"""The subscriber is the application this node is part of."""
+
+
+class Subscription:
+    """Delivers contiguous events, at most about a window ahead of what was consumed."""
+
+    __slots__ = ("_reported", "_unconsumed", "_unreported", "epoch", "fresh", "in_flight", "live",
+                 "next", "number", "peer", "remote_number", "stream", "window")  # fmt: skip
+
+    def __init__(self, number: int, stream: int, epoch: int, after: int, window: int) -> None:
+        self.number = number
+        self.stream = stream
+        self.epoch = epoch
+        """0 until the first event has told."""
+        self.next = after + 1
+        self.window = window
+        self.fresh = True
+        """Nobody serves it yet."""
+        self.live = False
+        """Served by this node itself, not by its proxy."""
+        self.peer: NodeId = LOCAL
+        self.remote_number = 0
+        """If the subscriber is another node: what that calls it."""
+        self.in_flight = 0
+        self._unconsumed: deque[tuple[int, int]] = deque()
+        self._unreported = 0
+        self._reported = 0
+
+    def wanted(self) -> Subscribe:
+        self._unreported = 0
+        return Subscribe(self.number, self.stream, self.epoch, self.next - 1, self.window)
+
+    def take(self, batch: EventBatch) -> EventBatch | None:
+        """What of a batch comes next; nothing if it was had already or something is missing."""
+        if self.epoch != batch.epoch:
+            if self.epoch:
+                return None
+            self.epoch = batch.epoch
+        if batch.first > self.next or batch.last < self.next:
+            return None
+        if batch.first < self.next:
+            batch = batch.slice(self.next, batch.last)
+        size = batch.wire_size()
+        self.next = batch.last + 1
+        self.in_flight += size
+        self._unconsumed.append((batch.last, size))
+        return batch
+
+    def consumed(self, seq: int) -> None:
+        """The subscriber has taken everything up to `seq`."""
+        unconsumed = self._unconsumed
+        while unconsumed and unconsumed[0][0] <= seq:
+            size = unconsumed.popleft()[1]
+            self.in_flight -= size
+            self._unreported += size
+            self._reported = seq
+
+    def report(self, proxy: NodeId, fx: Effects) -> None:
+        """Tell the proxy that serves this, but not about every trifle."""
+        if self._unreported * 4 >= self.window:
+            self._unreported = 0
+            fx.send(proxy, Consumed(self.number, self._reported))
+
+    def restart(self, epoch: int, seq: int) -> None:
+        self.epoch = epoch
+        self.next = seq + 1
+        self.in_flight = 0
+        self._unconsumed.clear()
+        self._unreported = 0
