@@ -14,12 +14,14 @@ from collections import deque
 
 from epicast.core import EventBatch
 from epicast.log.config import MAX_KEY_BYTES, in_memory
+from epicast.log.errors import LogError
 from epicast.log.history import History
 from epicast.log.policy import GcPolicy
 
 _LEAST_BYTES = 64 << 10
 _PARTS = 8
 """Segments of a full buffer: what is dropped is one of them."""
+_APPENDED_AT_A_TIME = _LEAST_BYTES // _PARTS // 2
 
 
 class _Block:
@@ -96,6 +98,8 @@ class FilteredBuffer:
             return []
         self._was_read = True
         history = self._filtered()
+        if history is None:
+            return []
         return history.read(max(first, history.start), max_bytes, min(last, history.end))
 
     def clear(self) -> None:
@@ -105,27 +109,46 @@ class FilteredBuffer:
         self._last = 0
         self._was_read = False
 
-    def _filtered(self) -> History:
-        """Everything, in a history."""
-        history = self._history
-        if history is None:
-            config = in_memory(
-                segment_bytes=self._max_bytes // _PARTS,
-                retain_bytes=self._max_bytes // 2,
-                max_key_bytes=MAX_KEY_BYTES,
-            )
-            history = History.in_memory(self._stream, policy=self._policy, config=config)
-            history.reset(self._epoch, self.first)
-            self._history = history
-        history.append_many([batch for block in self._blocks for batch in block.batches])
+    def _filtered(self) -> History | None:
+        """Everything, in a history; None, and nothing is left, if a batch is not fit for one."""
+        try:
+            if self._history is None:
+                self._history = self._start_history()
+            self._fill(self._history)
+        except LogError:
+            self.clear()
         self._blocks.clear()
         self._closed_bytes = 0
+        return self._history
+
+    def _start_history(self) -> History:
+        config = in_memory(
+            segment_bytes=self._max_bytes // _PARTS,
+            retain_bytes=self._max_bytes // 2,
+            max_key_bytes=MAX_KEY_BYTES,
+        )
+        history = History.in_memory(self._stream, policy=self._policy, config=config)
+        history.reset(self._epoch, self.first)
         return history
+
+    def _fill(self, history: History) -> None:
+        part: list[EventBatch] = []
+        size = 0
+        for block in self._blocks:
+            for batch in block.batches:
+                part.append(batch)
+                size += batch.wire_size()
+                if size >= _APPENDED_AT_A_TIME:  # or all of it would be one segment
+                    history.append_many(part)
+                    part, size = [], 0
+        history.append_many(part)
 
     def _shrink(self) -> None:
         if self._was_read:
             self._was_read = False
-            self._filtered().retain(0)
+            history = self._filtered()
+            if history is not None:
+                history.retain(0)
             return
         self._history = None
         while self.bytes > self._max_bytes and len(self._blocks) > 1:

@@ -78,7 +78,10 @@ class SimDisk:
         del self.pending[0]
         ends: dict[int, int] = {}
         for batch in commit.batches:
-            self._streams.setdefault(batch.stream, []).append(batch)
+            stored = self._streams.setdefault(batch.stream, [])
+            if stored and batch.epoch > stored[-1].epoch:
+                stored.clear()
+            stored.append(batch)
             ends[batch.stream] = batch.last
         self._saved.update(commit.saves)
         return ends
@@ -107,5 +110,13 @@ class SimDisk:
             self._saved.clear()
 
     def recovered(self, incarnation: int) -> Recovered:
-        ends = {stream: batches[-1].last for stream, batches in self._streams.items()}
-        return Recovered(incarnation, ends, dict(self._saved))
+        ends, epochs, publishers = {}, {}, {}
+        for stream, batches in self._streams.items():
+            if batches:
+                ends[stream], epochs[stream] = batches[-1].last, batches[-1].epoch
+                publishers[stream] = {
+                    run.publisher: run.first + run.count - 1
+                    for batch in batches
+                    for run in batch.runs
+                }
+        return Recovered(incarnation, ends, dict(self._saved), epochs, publishers)

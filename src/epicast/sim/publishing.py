@@ -19,13 +19,13 @@ class Publishers:
         self._sim = simulation
         self._max_waiting = max_waiting
 
-    def publish(self, node: SimNode, batch: EventBatch, topic: int) -> None:
+    def publish(self, node: SimNode, batch: EventBatch, topic: int, level: str = "") -> None:
         if not node.alive:
             return
         if node.paused:
-            node.backlog.append(partial(self.publish, node, batch, topic))
+            node.backlog.append(partial(self.publish, node, batch, topic, level))
             return
-        publication = Publication(node.id, batch.first, batch, topic)
+        publication = Publication(node.id, batch.first, batch, topic, level)
         in_line = any(waiting.topic == topic for waiting in node.unpublished)
         if not in_line and _has_room(node, topic):
             self._hand_in(node, publication)

@@ -115,17 +115,22 @@ class Simulation:
         contacts: Sequence[Peer] = (),
         node_id: NodeId | None = None,
         clock: DriftingClock | None = None,
+        disk: SimDisk | None = None,
+        bandwidth: Bandwidth | None = None,
     ) -> SimNode:
-        """A new node, started now."""
+        """A new node, started now; with a disk or bandwidth of its own, if given."""
         identity = len(self.nodes) + 1 if node_id is None else node_id
         if identity in self.nodes:
             raise ValueError(f"there is a node {identity} already")
         node = SimNode(Peer(identity), factory)
         node.clock = clock
-        if self._disk_sync_ns is not None:
+        if disk is not None:
+            node.disk = disk
+        elif self._disk_sync_ns is not None:
             node.disk = SimDisk(self._disk_sync_ns)
-        if self._bandwidth is not None:
-            self.network.set_bandwidth(node, self._bandwidth)
+        bandwidth = bandwidth or self._bandwidth
+        if bandwidth is not None:
+            self.network.set_bandwidth(node, bandwidth)
         if self._check_addresses:
             node.known = set()
         self.nodes[identity] = node
@@ -193,10 +198,15 @@ class Simulation:
         node.armed = NEVER
         self._arm(node)
 
-    def publish(self, node: SimNode, batch: EventBatch, topic: int = 0) -> None:
+    def publish(self, node: SimNode, batch: EventBatch, topic: int = 0, level: str = "") -> None:
         """Publish on behalf of the application at `node`, which waits while the protocol has no
         room; ignored if the node is down."""
-        self._publishers.publish(node, batch, topic)
+        self._publishers.publish(node, batch, topic, level)
+
+    def wake(self, node: SimNode) -> None:
+        """The application has changed the protocol from outside, as by `Edge.subscribe`."""
+        if node.alive and not node.paused:
+            self._arm(node)
 
     def live_nodes(self) -> list[SimNode]:
         return [node for node in self.nodes.values() if node.alive]

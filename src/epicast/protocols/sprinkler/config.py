@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol as Interface
+
 from epicast.core import ConfigError
 from epicast.deployment import Duration, Size
 from epicast.protocols.config import ProtocolConfig
@@ -10,31 +12,17 @@ _MILLISECOND = 1_000_000
 _SECOND = 1_000_000_000
 
 
-class RegionConfig(ProtocolConfig, frozen=True, kw_only=True):
+class RegionConfig(Interface):
     """What proxies and agents need to take part in a region (RLP)."""
 
-    view_size: int = 20
-    """V: neighbours a node knows. The paper: 10 to 20, growing with the logarithm of the region."""
-    fanout: int = 4
-    """F: neighbours told about progress. The paper's best value."""
-    shuffle_time_ns: Duration = 1 * _SECOND
-    """How long the same neighbours are told. The paper simulates 30 ms; on a network a change of
-    neighbours costs connections."""
-    gossip_every_ns: Duration = 1 * _SECOND
-    """Between exchanges of views. Ours: the paper says frequently."""
-    ride_bytes: Size = 1024
-    """New events up to this size travel inside NOTIFY."""
-    answer_bytes: Size = 512 << 10
-    """The most one answer to a request carries; the requester asks again for the rest."""
-
-    def check_region(self) -> None:
-        if not 1 <= self.fanout <= self.view_size <= 1000:
-            raise ConfigError(
-                f"fanout {self.fanout}, view_size {self.view_size}: 1 <= fanout <= view_size <= "
-                "1000 is needed"
-            )
-        at_least(self, 1, "gossip_every_ns", "answer_bytes")
-        at_least(self, 0, "shuffle_time_ns", "ride_bytes")
+    @property
+    def view_size(self) -> int: ...
+    @property
+    def fanout(self) -> int: ...
+    @property
+    def shuffle_time_ns(self) -> int: ...
+    @property
+    def ride_bytes(self) -> int: ...
 
 
 class EdgeConfig(ProtocolConfig, frozen=True, kw_only=True):
@@ -67,7 +55,21 @@ class ClientConfig(EdgeConfig, frozen=True, kw_only=True):
         self.check_edge()
 
 
-class AgentConfig(RegionConfig, EdgeConfig, frozen=True, kw_only=True):
+class AgentConfig(EdgeConfig, frozen=True, kw_only=True):
+    view_size: int = 20
+    """V: neighbours a node knows. The paper: 10 to 20, growing with the logarithm of the region."""
+    fanout: int = 4
+    """F: neighbours told about progress. The paper's best value."""
+    shuffle_time_ns: Duration = 1 * _SECOND
+    """How long the same neighbours are told. The paper simulates 30 ms; on a network a change of
+    neighbours costs connections."""
+    gossip_every_ns: Duration = 1 * _SECOND
+    """Between exchanges of views. Ours: the paper says frequently."""
+    ride_bytes: Size = 1024
+    """New events up to this size travel inside NOTIFY."""
+    answer_bytes: Size = 512 << 10
+    """The most one answer to a request carries; the requester asks again for the rest."""
+
     proxy_gossip: int = 10
     """Every so many exchanges of views are with the proxy, whether it is in the view or not, so
     that parts of the region that lost each other meet again. 0: never."""
@@ -82,12 +84,19 @@ class AgentConfig(RegionConfig, EdgeConfig, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self.check_edge()
-        self.check_region()
+        check_region(self)
         at_least(self, 0, "proxy_gossip")
         at_least(self, 1, "request_timeout_ns", "buffer_bytes", "early_bytes")
 
 
-class ProxyConfig(RegionConfig, frozen=True, kw_only=True):
+class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
+    view_size: int = 20
+    fanout: int = 4
+    shuffle_time_ns: Duration = 1 * _SECOND
+    gossip_every_ns: Duration = 1 * _SECOND
+    ride_bytes: Size = 1024
+    answer_bytes: Size = 512 << 10
+    """These six as for agents, of which the proxy is one."""
     advertise_every_ns: Duration = 100 * _MILLISECOND
     """Between advertisements to other proxies. Ours: the paper says periodically."""
     hysteresis: float = 1000.0
@@ -118,13 +127,23 @@ class ProxyConfig(RegionConfig, frozen=True, kw_only=True):
     """Proxies a publication may pass."""
 
     def __post_init__(self) -> None:
-        self.check_region()
+        check_region(self)
         at_least(
             self, 1, "advertise_every_ns", "silence", "reconnect_every_ns", "heartbeat_every_ns",
             "chunk_bytes", "window_bytes", "max_window_bytes", "read_retry_ns",
             "max_subscriptions", "max_publishers", "max_unstable_bytes", "max_hops",
         )  # fmt: skip
         at_least(self, 0, "hysteresis", "recent_bytes")
+
+
+def check_region(config: AgentConfig | ProxyConfig) -> None:
+    if not 1 <= config.fanout <= config.view_size <= 1000:
+        raise ConfigError(
+            f"fanout {config.fanout}, view_size {config.view_size}: 1 <= fanout <= view_size <= "
+            "1000 is needed"
+        )
+    at_least(config, 1, "gossip_every_ns", "answer_bytes")
+    at_least(config, 0, "shuffle_time_ns", "ride_bytes")
 
 
 def at_least(config: ProtocolConfig, least: int, *names: str) -> None:

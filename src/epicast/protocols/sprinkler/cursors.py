@@ -25,7 +25,7 @@ from epicast.protocols.sprinkler.states import StreamState
 class Cursor:
     """One subscription: what comes next, and what is on its way."""
 
-    __slots__ = ("epoch", "in_flight", "next", "number", "peer", "reading", "sent", "state",
+    __slots__ = ("caught_up", "epoch", "in_flight", "next", "number", "peer", "reading", "sent", "state",
                  "window")  # fmt: skip
 
     def __init__(self, peer: NodeId, message: Subscribe, state: StreamState, window: int) -> None:
@@ -40,6 +40,9 @@ class Cursor:
         """Last number and size of what was sent and not reported as consumed."""
         self.reading = False
         """History is being read for it."""
+        self.caught_up = False
+        """It has been at the end of the stream and is not far behind. Until then it gets history,
+        where collected events are not sent any more."""
 
     def take_note(self, last: int, size: int) -> None:
         self.next = last + 1
@@ -57,7 +60,7 @@ class Cursor:
         self.next = after + 1
         self.in_flight = 0
         self.sent.clear()
-        self.reading = False
+        self.reading = self.caught_up = False
 
 
 class Cursors:
@@ -179,11 +182,13 @@ class Cursors:
             room = min(cursor.window - cursor.in_flight, chunk, fx.room(cursor.peer))
             if room <= 0:
                 return
-            batches = state.recent.read(cursor.next, state.end, room)
+            batches = state.recent.read(cursor.next, state.end, room) if cursor.caught_up else []
             if not batches or batches[0].first != cursor.next:
+                cursor.caught_up = False
                 self._read(cursor, room, fx)
                 return
             self._send(cursor, batches, fx)
+        cursor.caught_up |= cursor.next > state.end
 
     def _send(self, cursor: Cursor, batches: Sequence[EventBatch], fx: Effects) -> None:
         fx.send(cursor.peer, Events(cursor.number, tuple(batches)), DATA)

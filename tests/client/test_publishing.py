@@ -1,0 +1,384 @@
+"""From single events to batches and back to single acknowledgements."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epicast.client.errors import Closed, NoRoom, PublishRefused
+from epicast.client.publishing import PublishLimits, cut
+from epicast.core import ConfigError, EventBatch, EventKind
+from epicast.log import PredicateError, describe, split_gc_payload
+from tests.client.fakes import World, run, turns
+
+Test = Callable[[], Coroutine[None, None, None]]
+
+
+def test_what_is_published_in_one_turn_is_one_batch() -> None:
+    async def main() -> None:
+        world = World()
+        prices = world.node.stream("prices")
+        for number in range(5):
+            prices.publish_nowait(b"%d" % number, key=b"k")
+        assert world.payloads() == []
+        await turns()
+        assert world.payloads() == [[b"0", b"1", b"2", b"3", b"4"]]
+        assert world.driver.published[0].batch.keys() == [b"k"] * 5
+        prices.publish_nowait(b"5")
+        await turns()
+        assert world.payloads()[1:] == [[b"5"]]
+        assert [p.first for p in world.driver.published] == [1, 6]
+        assert {p.publisher for p in world.driver.published} == {99}
+        await world.node.close()
+
+    run(main)
+
+
+def test_a_full_batch_does_not_wait_for_the_turn() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_events=3))
+        prices = world.node.stream("prices")
+        for number in range(7):
+            prices.publish_nowait(b"%d" % number)
+        assert [len(payloads) for payloads in world.payloads()] == [3, 3]
+        await turns()
+        assert [len(payloads) for payloads in world.payloads()] == [3, 3, 1]
+        await world.node.close()
+
+    run(main)
+
+
+def test_too_much_unacknowledged_is_no_room_until_some_is() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_events=4, unacknowledged_events=10))
+        prices = world.node.stream("prices")
+        for number in range(10):
+            prices.publish_nowait(b"%d" % number)
+        with pytest.raises(NoRoom, match="drain"):
+            prices.publish_nowait(b"too much")
+        draining = asyncio.ensure_future(prices.drain())
+        await turns()
+        assert not draining.done()
+        world.acknowledge(2)
+        await draining
+        prices.publish_nowait(b"10")
+        world.acknowledge()
+        await turns()
+        world.acknowledge()
+        assert sum(map(len, world.payloads())) == 11
+        await world.node.close()
+
+    run(main)
+
+
+def test_bytes_are_bounded_too() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_events=2, unacknowledged_bytes=100))
+        prices = world.node.stream("prices")
+        with pytest.raises(NoRoom):
+            for _ in range(100):
+                prices.publish_nowait(b"x" * 20)
+        assert sum(map(len, world.payloads())) <= 6
+        await world.node.close()
+
+    run(main)
+
+
+def test_each_waiting_publisher_gets_its_own_number() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_events=3))
+        prices = world.node.stream("prices")
+        waiting = [asyncio.ensure_future(prices.publish(b"%d" % n)) for n in range(7)]
+        await turns()
+        world.acknowledge()
+        assert await asyncio.gather(*waiting) == [1, 2, 3, 4, 5, 6, 7]
+        await world.node.close()
+
+    run(main)
+
+
+def test_who_gives_up_waiting_harms_nobody() -> None:
+    async def main() -> None:
+        world = World()
+        prices = world.node.stream("prices")
+        first, second = (asyncio.ensure_future(prices.publish(b"x")) for _ in range(2))
+        await turns()
+        first.cancel()
+        await turns()
+        world.acknowledge()
+        assert await second == 2
+        await world.node.close()
+
+    run(main)
+
+
+def test_a_level_travels_with_its_event_and_keeps_the_order() -> None:
+    async def main() -> None:
+        world = World()
+        prices = world.node.stream("prices")
+        prices.publish_nowait(b"before")
+        waiting = asyncio.ensure_future(prices.publish(b"safe", level="regions=1"))
+        await turns()
+        prices.publish_nowait(b"behind")
+        await turns()
+        assert world.payloads() == [[b"before"], [b"safe"], [b"behind"]]
+        assert [p.level for p in world.driver.published] == ["", "regions=1", ""]
+        world.acknowledge()
+        assert await waiting == 2
+        await world.node.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("as_columns", [False, True])
+def test_many_are_cut_into_batches_and_the_last_number_comes_back(as_columns: bool) -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_events=10, unacknowledged_events=20))
+        prices = world.node.stream("prices")
+        payloads = [b"%d" % n for n in range(45)]
+        keys = [b"k%d" % (n % 3) for n in range(45)]
+        if as_columns:
+            columns = EventBatch.build(1, 1, payloads, keys=keys)
+            waiting = asyncio.ensure_future(prices.publish_many(columns))
+        else:
+            waiting = asyncio.ensure_future(prices.publish_many(payloads, keys))
+        for _ in range(10):
+            await turns()
+            assert prices.unacknowledged <= 20
+            world.acknowledge(1)
+        assert await waiting == 45
+        assert [p for batch in world.payloads() for p in batch] == payloads
+        assert [k for p in world.driver.published for k in p.batch.keys()] == keys
+        await world.node.close()
+
+    run(main)
+
+
+def test_batches_are_cut_by_bytes_and_every_number_stays_right() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_bytes=100))
+        prices = world.node.stream("prices")
+        sizes = [10, 90, 90, 250, 1, 1, 1]
+        waiting = [asyncio.ensure_future(prices.publish(b"x" * size)) for size in sizes]
+        await turns()
+        assert len(world.payloads()) > 1
+        for payloads in world.payloads():
+            assert len(payloads) == 1 or sum(map(len, payloads)) <= 100
+        world.acknowledge()
+        assert await asyncio.gather(*waiting) == list(range(1, 8))
+        await world.node.close()
+
+    run(main)
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 10), st.integers(1, 120)
+)
+def test_cutting_loses_nothing(sizes: list[int], max_events: int, max_bytes: int) -> None:
+    whole = EventBatch.build(1, 5, [b"x" * size for size in sizes])
+    parts = cut(whole, max_events, max_bytes)
+    assert [event for part in parts for event in part.events()] == whole.events()
+    for part in parts:
+        assert part.rows == 1 or (part.rows <= max_events and part.payload_bytes <= max_bytes)
+
+
+def test_what_the_driver_has_no_room_for_waits_its_turn() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_events=1))
+        prices, audit = world.node.stream("prices"), world.node.stream("audit")
+        world.driver.room = 2
+        for number in range(3):
+            prices.publish_nowait(b"p%d" % number)
+        audit.publish_nowait(b"a")
+        await turns()
+        assert world.payloads() == [[b"p0"], [b"p1"]]
+        world.driver.room = 9
+        world.acknowledge(1)
+        assert world.payloads() == [[b"p0"], [b"p1"], [b"p2"], [b"a"]]
+        await world.node.close()
+
+    run(main)
+
+
+def test_flush_waits_for_what_was_published_and_not_for_more() -> None:
+    async def main() -> None:
+        world = World()
+        prices = world.node.stream("prices")
+        prices.publish_nowait(b"1")
+        flushing = asyncio.ensure_future(prices.flush())
+        await turns()
+        prices.publish_nowait(b"2")
+        await turns()
+        assert not flushing.done()
+        world.acknowledge(1)
+        await flushing
+        assert prices.unacknowledged == 1
+        await world.node.close()
+
+    run(main)
+
+
+def test_a_refusal_reaches_whoever_waits_or_else_whoever_flushes() -> None:
+    async def main() -> None:
+        world = World()
+        prices = world.node.stream("prices")
+        waiting = asyncio.ensure_future(prices.publish(b"1"))
+        await turns()
+        world.refuse("STORAGE: the disk is full")
+        with pytest.raises(PublishRefused, match="the disk is full") as refused:
+            await waiting
+        assert refused.value.code == "STORAGE"
+        await prices.flush()  # was told already
+        prices.publish_nowait(b"2")
+        prices.publish_nowait(b"3")
+        await turns()
+        world.refuse("STORAGE: still full")
+        with pytest.raises(PublishRefused, match="still full"):
+            await prices.flush()
+        await prices.flush()  # only once
+        await world.node.close()
+
+    run(main)
+
+
+def test_a_refusal_nobody_flushed_for_stops_the_next_publication() -> None:
+    async def main() -> None:
+        world = World()
+        prices = world.node.stream("prices")
+        prices.publish_nowait(b"1")
+        await turns()
+        world.refuse("LEVEL: no")
+        with pytest.raises(PublishRefused, match="LEVEL"):
+            prices.publish_nowait(b"2")
+        prices.publish_nowait(b"2")
+        await turns()
+        assert world.payloads() == [[b"1"], [b"2"]]
+        await world.node.close()
+
+    run(main)
+
+
+def test_a_refused_part_fails_the_whole_call_with_its_reason() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_events=2))
+        prices = world.node.stream("prices")
+        waiting = asyncio.ensure_future(prices.publish_many([b"1", b"2", b"3", b"4"]))
+        await turns()
+        world.refuse("STORAGE: full")
+        world.acknowledge()
+        with pytest.raises(PublishRefused, match="full"):
+            await waiting
+        await prices.flush()
+        await world.node.close()
+
+    run(main)
+
+
+def test_numbers_for_a_restart_leave_out_what_was_refused() -> None:
+    async def main() -> None:
+        world = World()
+        prices = world.node.stream("prices", first_sequence=101)
+        assert prices.next_sequence == 101
+        prices.publish_nowait(b"1")
+        prices.publish_nowait(b"2")
+        assert prices.next_sequence == 103
+        await turns()
+        assert world.driver.published[0].first == 101
+        world.refuse("STORAGE: full")
+        assert prices.next_sequence == 101
+        await world.node.close()
+
+    run(main)
+
+
+def test_a_gc_event_carries_its_predicate_behind_what_was_published_before() -> None:
+    async def main() -> None:
+        world = World()
+        prices = world.node.stream("prices")
+        prices.publish_nowait(b"before")
+        waiting = asyncio.ensure_future(prices.collect("key == 'ACME' and seq < 5", b"note"))
+        await turns()
+        world.acknowledge()
+        assert await waiting == 2
+        [event] = world.driver.published[1].batch.events()
+        assert event.kind == EventKind.GC
+        predicate, data = split_gc_payload(event.payload)
+        assert describe(predicate) == '(seq < 5) and (key == "ACME")' or "ACME" in describe(
+            predicate
+        )
+        assert data == b"note"
+        await world.node.close()
+
+    run(main)
+
+
+def test_a_predicate_that_does_not_parse_publishes_nothing() -> None:
+    async def main() -> None:
+        world = World()
+        with pytest.raises(PredicateError) as wrong:
+            await world.node.stream("prices").collect("key = 'ACME'")
+        assert wrong.value.position == 4
+        assert world.payloads() == []
+        await world.node.close()
+
+    run(main)
+
+
+def test_bad_events_are_refused_on_the_spot() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(event_bytes=50))
+        prices = world.node.stream("prices")
+        prices.publish_nowait(b"good")
+        for attempt in (lambda: prices.publish_nowait(b"x", key=b"k" * 17),):
+            with pytest.raises(PublishRefused, match="16 at most"):
+                attempt()
+        with pytest.raises(TypeError, match="encode it first"):
+            prices.publish_nowait("text")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="not int"):
+            prices.publish_nowait(b"x", key=5)  # type: ignore[arg-type]
+        with pytest.raises(PublishRefused, match="50 is the most"):
+            await prices.publish(b"x" * 51)
+        with pytest.raises(PublishRefused, match="16 at most"):
+            await prices.publish_many([b"1", b"2"], [b"", b"k" * 17])
+        with pytest.raises(PublishRefused, match="1 keys for 2"):
+            await prices.publish_many([b"1", b"2"], [b""])
+        with pytest.raises(PublishRefused, match="no events"):
+            await prices.publish_many([])
+        with pytest.raises(PublishRefused, match="a row for each number"):
+            await prices.publish_many(EventBatch.build(1, 1, [b"x"], seqs=[2], last=3))
+        prices.publish_nowait(bytearray(b"fine"))  # type: ignore[arg-type]
+        await turns()
+        assert world.payloads() == [[b"good", b"fine"]]
+        await world.node.close()
+
+    run(main)
+
+
+def test_closing_tells_everybody_who_waits() -> None:
+    async def main() -> None:
+        world = World()
+        prices = world.node.stream("prices")
+        waiting = [
+            asyncio.ensure_future(prices.publish(b"1")),
+            asyncio.ensure_future(prices.publish_many([b"2"])),
+        ]
+        await turns()
+        await world.node.close()
+        for task in waiting:
+            with pytest.raises(Closed):
+                await task
+        for attempt in (prices.publish(b"3"), prices.flush(), prices.drain()):
+            with pytest.raises(Closed):
+                await attempt
+        with pytest.raises(Closed):
+            prices.publish_nowait(b"4")
+
+    run(main)
+
+
+@pytest.mark.parametrize("name", PublishLimits.__struct_fields__)
+def test_limits_are_at_least_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        PublishLimits(**{name: 0})

@@ -1,0 +1,94 @@
+"""What a history knows about its end when it is opened."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epicast.log import History
+from epicast.log.closing import NAME
+from epicast.log.simulated import PowerCut, SimulatedDisk
+from tests.log.stores import SMALL, every_store, store
+from tests.log.streams import batch_of, numbered
+
+
+def fill(history: History, count: int) -> None:
+    content = numbered([(b"", b"x" * 20, 0, None)] * count, history.end + 1)
+    history.append(
+        batch_of(content, first=history.end + 1, last=history.end + count, epoch=history.epoch)
+    )
+
+
+@every_store
+def test_closed_in_good_order(kind: str) -> None:
+    with store(kind) as where:
+        history = where.open(epoch=5)
+        assert not history.recovery.is_complete
+        assert history.recovery.segments == 0
+        fill(history, 30)
+        history.close()
+        if where.keeps:
+            history = where.open()
+            assert history.recovery.closed_at == (5, 30)
+            assert history.recovery.is_complete
+            history.close()
+
+
+def test_a_history_that_was_not_closed_is_not_complete() -> None:
+    disk = SimulatedDisk(Random(1))
+    history = History(disk, 7, config=SMALL)
+    fill(history, 3)
+    history.close()
+    history = History(disk, 7, config=SMALL)
+    assert history.recovery.is_complete
+    assert NAME not in disk.names()
+    fill(history, 3)
+    history.sync()
+    disk.crash()
+    history = History(disk, 7, config=SMALL)
+    assert history.end == 6
+    assert not history.recovery.is_complete
+
+
+def test_a_damaged_note_says_nothing() -> None:
+    disk = SimulatedDisk(Random(1))
+    history = History(disk, 7, config=SMALL)
+    fill(history, 3)
+    history.close()
+    disk.flip_bit(NAME, 3)
+    assert History(disk, 7, config=SMALL).recovery.closed_at is None
+
+
+def test_no_room_for_a_note_is_no_error() -> None:
+    disk = SimulatedDisk(Random(1))
+    history = History(disk, 7, config=SMALL)
+    fill(history, 3)
+    disk.capacity_bytes = 0
+    history.close()
+    assert History(disk, 7, config=SMALL).recovery.closed_at is None
+
+
+@given(st.integers(0, 2**32), st.integers(0, 200))
+def test_complete_is_never_said_of_a_history_that_lost_something(seed: int, cut_at: int) -> None:
+    """Whatever the power cut hits: opening, appending without sync, closing."""
+    rng = Random(seed)
+    disk = SimulatedDisk(rng)
+    appended = 0
+    disk.cut_at = cut_at
+    try:
+        for _ in range(5):
+            history = History(disk, 7, config=SMALL)
+            assert history.end == appended
+            for _ in range(rng.randrange(4)):
+                count = rng.randrange(1, 60)
+                appended += count  # even if it is cut: others may have been told in the meantime
+                fill(history, count)
+            history.close()
+    except PowerCut:
+        pass
+    disk.crash()
+    history = History(disk, 7, config=SMALL)
+    if history.recovery.is_complete:
+        assert history.end == appended
