@@ -21,12 +21,12 @@ from bench.rivals.processes import Part, Team, hear, play, tell
 
 MODULE = "bench.bare_relay"
 EVENTS_PER_FRAME = 1_000
-FRAMES_PER_SEND = 16
-WINDOW_FRAMES = 128
-BLOCK_BYTES = 1 << 20
-BACKLOG_BYTES = 1 << 20
+FRAMES_PER_SEND = 4
+WINDOW_FRAMES = 8
+"""Small, so that what is in flight has a chance to stay in the processor's caches."""
+BLOCK_BYTES = 128 << 10
+BACKLOG_BYTES = 256 << 10
 """An output with more than this is full."""
-SOCKET_BYTES = 1 << 20
 WARMUP_SECONDS = 0.3
 PATIENCE_SECONDS = 30.0
 
@@ -68,15 +68,9 @@ def _tell_all(parts: list[Part], value: object) -> None:
 
 def _connect(port: int, role: bytes) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port))
-    _prepare(connection)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.sendall(role)
     return connection
-
-
-def _prepare(connection: socket.socket) -> None:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-        connection.setsockopt(socket.SOL_SOCKET, option, SOCKET_BYTES)
 
 
 def drive(port: int) -> None:
@@ -92,7 +86,10 @@ def drive(port: int) -> None:
                 while sent + len(chunk) <= acknowledged + window:
                     connection.sendall(chunk)
                     sent += len(chunk)
-                answers += connection.recv(4096)
+                piece = connection.recv(4096)
+                if not piece:
+                    return
+                answers += piece
                 whole = len(answers) - len(answers) % 8
                 acknowledged = int.from_bytes(answers[whole - 8 : whole], "little") or acknowledged
                 answers = answers[whole:]
@@ -164,17 +161,17 @@ class Relay:
             connection.setblocking(False)
             self.poll.register(connection.fileno(), 0)
 
-    def work(self) -> None:
-        """Until the other side of any connection goes."""
-        while True:
-            self._look_for_what_is_useful()
-            for number, happened in self.poll.poll():
-                if happened & (select.EPOLLHUP | select.EPOLLERR):
-                    return
-                if happened & select.EPOLLOUT:
-                    self.outputs[number].flush()
-                if happened & select.EPOLLIN and not self._read(number):
-                    return
+    def step(self, timeout_s: float = -1) -> bool:
+        """Do what can be done now; False once the other side of any connection has gone."""
+        self._look_for_what_is_useful()
+        for number, happened in self.poll.poll(timeout_s):
+            if happened & (select.EPOLLHUP | select.EPOLLERR):
+                return False
+            if happened & select.EPOLLOUT:
+                self.outputs[number].flush()
+            if happened & select.EPOLLIN and not self._read(number):
+                return False
+        return True
 
     def _look_for_what_is_useful(self) -> None:
         any_full = any(output.full for output in self.outputs.values())
@@ -205,7 +202,7 @@ class Relay:
         return size > 0
 
 
-def relay(number: int, regions: int) -> None:
+def forward(number: int, regions: int) -> None:
     """Proxies with a higher number connect to those with a lower one."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         tell(listener.getsockname()[1])
@@ -213,14 +210,16 @@ def relay(number: int, regions: int) -> None:
         by_role: dict[bytes, list[socket.socket]] = {b"D": [], b"A": [], b"P": peers}
         for _ in range(2 + regions - 1 - number):
             connection, _ = listener.accept()
-            _prepare(connection)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             by_role[connection.recv(1)].append(connection)
     tell("ready")
     try:
-        Relay(by_role[b"D"][0], by_role[b"A"][0], peers).work()
+        relay = Relay(by_role[b"D"][0], by_role[b"A"][0], peers)
+        while relay.step():
+            pass
     except ConnectionError:
         return  # the measurement is over
 
 
 if __name__ == "__main__":
-    play({"proxy": relay, "driver": drive, "agent": count})
+    play({"proxy": forward, "driver": drive, "agent": count})

@@ -71,9 +71,8 @@ def publish(port: int, count: int) -> None:
         started = time.monotonic_ns()
         for payload in payloads:
             await send(CHANNEL, payload)
-        await client.flush(60)
+        await client.drain()  # `flush` may return before everything has been written
         tell(started)
-        await client.close()
 
     _run(main())
 
@@ -108,9 +107,8 @@ def publish_paced(port: int, count: int, rate: int) -> None:
             if delay > 0:
                 await asyncio.sleep(delay)
             await client.publish(CHANNEL, time.monotonic_ns().to_bytes(EVENT_BYTES, "little"))
-        await client.flush(60)
+        await client.drain()
         tell("done")
-        await client.close()
 
     _run(main())
 

@@ -7,12 +7,13 @@ A part is a function of one of our modules. It talks to whoever started it by `t
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -42,6 +43,12 @@ def hear() -> Any:
 def play(parts: Mapping[str, Callable[..., None]]) -> None:
     """The main program of a module with parts: its arguments are the part and its arguments."""
     parts[sys.argv[1]](*map(json.loads, sys.argv[2:]))
+
+
+def _die_with_us() -> list[str]:
+    """A killed benchmark cannot clean up: the kernel does. Without setpriv, nobody does."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
 
 
 class Part:
@@ -79,10 +86,8 @@ class Part:
         """End it: politely at first."""
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
-                try:
+                with suppress(BrokenPipeError):  # it went before it read everything
                     stream.close()
-                except BrokenPipeError:
-                    pass  # it went before it read everything
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -129,7 +134,7 @@ class Team:
         ours = command[0] == sys.executable
         with errors.open("wb") as stderr:
             process = subprocess.Popen(
-                command,
+                [*_die_with_us(), *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if ours else stderr,
                 stderr=stderr,

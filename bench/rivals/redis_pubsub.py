@@ -1,7 +1,4 @@
-"""Redis publish/subscribe: pipelines of PUBLISH, and `listen`, parsed by hiredis.
-
-Blocking clients: those of asyncio are slower, at both ends.
-"""
+"""Redis publish/subscribe: pipelines of PUBLISH, and `listen`, parsed by hiredis; blocking."""
 
 import time
 

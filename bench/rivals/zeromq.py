@@ -1,7 +1,7 @@
 """ZeroMQ PUB/SUB, no broker: blocking sockets, one send and one receive per event.
 
-No high-water marks, so nothing is dropped. Sockets of asyncio are several times slower, and a
-message of many parts would not be an event.
+No high-water marks, so nothing is dropped. Many events in one message would be faster, but then
+the application would have to make and take apart the batches.
 """
 
 import select

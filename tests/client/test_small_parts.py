@@ -102,7 +102,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=40))
 def test_freshness_never_claims_too_much(steps: list[tuple[int, int]]) -> None:
-    """Heads and positions advance by steps; the claim is compared with all heartbeats there were."""
+    """Heads and positions advance by steps; claims are compared with all heartbeats there were."""
     freshness = Freshness()
     head = position = 0
     heard: list[tuple[int, int]] = []

@@ -56,20 +56,6 @@ def test_where_it_cannot_start(after: int) -> None:
     run(main)
 
 
-def test_own_events_are_not_from_now_on() -> None:
-    async def main() -> None:
-        world = World()
-        prices = world.node.stream("prices")
-        waiting = asyncio.ensure_future(prices.publish(b"1"))
-        await turns()
-        world.acknowledge()
-        await waiting
-        assert prices.subscribe().watermark == (EPOCH, 1)
-        await world.node.close()
-
-    run(main)
-
-
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_a_loop_gets_everything_whatever_the_batches(size: int) -> None:
     async def main() -> None:
@@ -327,6 +313,7 @@ def test_a_stream_that_is_not_there_ends_the_subscription() -> None:
         with pytest.raises(UnknownStream):
             async for _ in subscription:
                 pass
+        assert world.calls("unsubscribe") == [("unsubscribe", 1)]
         await world.node.close()
 
     run(main)

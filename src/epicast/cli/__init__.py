@@ -15,12 +15,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epicast.cli import demo, experiment, simulate, swarm
+from epicast.cli import (
+    agent,
+    demo,
+    experiment,
+    proxy,
+    publish,
+    simulate,
+    status,
+    streams,
+    subscribe,
+    swarm,
+    up,
+)
 
 if TYPE_CHECKING:
     from epicast.experiments.registry import Registry
 
-COMMANDS = (demo, simulate, swarm, experiment)
+COMMANDS = (
+    up, publish, subscribe, status, streams, proxy, agent, demo, simulate, swarm, experiment,
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None, *, experiments: Registry | None = None) -> int:

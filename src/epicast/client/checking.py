@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from epicast.client.errors import PublishRefused
+from epicast.core import EventBatch
 from epicast.protocols.sprinkler.messages import RefusalCode, StreamInfo
 
 
@@ -22,34 +27,55 @@ class EventChecks:
     def event(self, payload: object, key: object) -> tuple[bytes, bytes]:
         return self._payload(payload), self._key(key)
 
-    def events(self, payloads: list[bytes], keys: list[bytes] | None) -> None:
+    def events(
+        self, payloads: Sequence[bytes], keys: Sequence[bytes] | None
+    ) -> tuple[Sequence[bytes], Sequence[bytes] | None]:
         """The same for many, at the cost of a few passes in C unless something is wrong."""
+        if keys is not None and len(keys) != len(payloads):
+            raise invalid(f"{len(keys)} keys for {len(payloads)} payloads")
+        if not len(payloads):
+            raise invalid("no events")
         if set(map(type, payloads)) != {bytes}:
-            payloads[:] = [_as_bytes(payload, "payload") for payload in payloads]
+            payloads = [_as_bytes(payload, "payload") for payload in payloads]
         self._payload(max(payloads, key=len))
         if keys is not None:
             if set(map(type, keys)) != {bytes}:
-                keys[:] = [_as_bytes(key, "key") for key in keys]
+                keys = [_as_bytes(key, "key") for key in keys]
             self._key(max(keys, key=len))
+        return payloads, keys
+
+    def columns(self, batch: EventBatch, keys: object) -> EventBatch:
+        if batch.tombstones or not batch.rows or keys is not None:
+            raise invalid("a batch to publish has a row for each number, and its own keys")
+        lengths = np.diff(batch.offsets)
+        self._check_key_bytes(int(lengths[::2].max()))
+        self._check_bytes(int(lengths[1::2].max()))
+        return batch
 
     def _payload(self, value: object) -> bytes:
         payload = _as_bytes(value, "payload")
-        if len(payload) > self._max_bytes:
-            raise invalid(
-                f"a payload of {len(payload)} bytes; {self._max_bytes} is the most: publish parts, "
-                "or where the data is"
-            )
+        self._check_bytes(len(payload))
         return payload
 
     def _key(self, value: object) -> bytes:
         key = _as_bytes(value, "key")
-        most = self._info.max_key_bytes
-        if len(key) > most:
-            raise invalid(
-                f"a key of {len(key)} bytes; {self._info.name!r} takes {most} at most: shorten it, "
-                "or raise the stream's limit"
-            )
+        self._check_key_bytes(len(key))
         return key
+
+    def _check_bytes(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise invalid(
+                f"a payload of {size} bytes; {self._max_bytes} is the most: publish parts, or "
+                "where the data is"
+            )
+
+    def _check_key_bytes(self, size: int) -> None:
+        most = self._info.max_key_bytes
+        if size > most:
+            raise invalid(
+                f"a key of {size} bytes; {self._info.name!r} takes {most} at most: shorten it, or "
+                "raise the stream's limit"
+            )
 
 
 def _as_bytes(value: object, what: str) -> bytes:

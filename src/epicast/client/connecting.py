@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Generator
 from random import Random
 from types import TracebackType
@@ -101,6 +102,7 @@ class Connecting:
 
 
 async def _open(address: Address, options: ConnectOptions) -> Node:
+    deadline = time.monotonic() + options.timeout
     proxy = await _find(address, options.timeout)
     node = Node(options.publisher or _random_id(), options.limits)
     driver = NodeDriver(
@@ -114,19 +116,13 @@ async def _open(address: Address, options: ConnectOptions) -> Node:
         on_refuse=node.on_refuse,
         on_notice=node.on_notice,
     )
-    peer = await driver.listen()
-    edge = _edge(peer, options)
-    await driver.start(edge, [Peer(proxy.node.id, address.host, address.port)])
-    node.run_on(driver, edge)
     try:
-        await node.wait_attached(options.timeout)
-    except BaseException as error:
-        await node.close()
-        if isinstance(error, ConnectFailed):
-            raise ConnectFailed(
-                f"{address} does not answer as a proxy would ({error}): check that the address is "
-                "that of a proxy or sidecar agent"
-            ) from error
+        edge = _edge(await driver.listen(), options)
+        await driver.start(edge, [Peer(proxy.node.id, address.host, address.port)])
+        node.run_on(driver, edge)
+        await node.wait_attached(deadline - time.monotonic())
+    except BaseException:
+        await (node.close() if node.is_running else driver.stop())
         raise
     return node
 

@@ -127,8 +127,8 @@ class Feed:
         self._forget(self.number)
         self._bell.ring()
 
-    def close(self) -> None:
+    def close(self, error: EpicastError | None = None) -> None:
         if not self.ended:
-            self.end()
+            self.end(error)
             self._edge.unsubscribe(self.number)
             self._driver.wake()

@@ -29,6 +29,7 @@ class Freshness:
     def reached_at(self, position: Watermark) -> int | None:
         """The last moment, in monotonic nanoseconds, at which `position` was all there was."""
         pending = self._pending
-        while pending and pending[0][1] <= position:
+        # Nobody has had an event yet, and there is none: epochs do not matter then.
+        while pending and (pending[0][1] <= position or pending[0][1].seq == position.seq == 0):
             self._reached_at = pending.popleft()[0]
         return self._reached_at

@@ -113,9 +113,17 @@ class Node:
 
     # -- life ------------------------------------------------------------------------------------
 
+    @property
+    def is_running(self) -> bool:
+        return self._watch is not None
+
     async def wait_attached(self, timeout: float) -> None:
-        if self._attached is None and not await self._news.wait(timeout):
-            raise ConnectFailed(f"no answer within {timeout:g} seconds: {self._detached or 'busy'}")
+        if self._attached is None and not await self._news.wait(max(0.0, timeout)):
+            raise ConnectFailed(
+                f"the node that was found does not answer as a proxy would "
+                f"({self._detached or 'it is silent'}): check that the address is that of a proxy "
+                "or a sidecar agent, and that it is not overloaded"
+            )
         self._raise_over()
 
     async def close(self) -> None:
@@ -187,12 +195,6 @@ class Node:
         """As far as this node has heard."""
         return self._heads.get(stream, BEGINNING)
 
-    def heard_of(self, stream: int, seq: int) -> None:
-        """An event of the present epoch."""
-        head = self.known_head(stream)
-        if seq > head.seq:
-            self._heads[stream] = Watermark(head.epoch, seq)
-
     async def fresh_head(self, stream: int) -> Watermark:
         """As far as the proxy was after this was called."""
         self._raise_over()
@@ -241,15 +243,13 @@ class Node:
             return
         elif isinstance(value, NoSuchStream):
             names = [info.name for info in self.streams()]
-            feed.end(UnknownStream(not_among("stream", feed.info.name, names)))
+            feed.close(UnknownStream(not_among("stream", feed.info.name, names)))
             return
         self._news.ring()
 
     def _take_heads(self, counters: tuple[Counter, ...]) -> None:
         for counter in counters:
-            head = Watermark(counter.epoch, counter.seq)
-            # An acknowledgement may have told of more.
-            self._heads[counter.stream] = max(head, self._heads.get(counter.stream, head))
+            self._heads[counter.stream] = Watermark(counter.epoch, counter.seq)
 
     def _note_heartbeat(self, heads: Heads) -> None:
         by_stream = {counter.stream: counter for counter in heads.heads}

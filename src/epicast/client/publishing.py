@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from epicast.client.checking import EventChecks, invalid
+from epicast.client.checking import EventChecks
 from epicast.client.errors import Closed, NoRoom, PublishRefused
 from epicast.client.outbox import Outbox, Outgoing
 from epicast.client.tickets import Ticket
@@ -24,7 +24,7 @@ class PublishLimits(Config, frozen=True, kw_only=True):
     batch_events: int = 1000
     batch_bytes: int = 1 << 20
     """Of keys and payloads, unless a single event is larger."""
-    unacknowledged_events: int = 200_000
+    unacknowledged_events: int = 100_000
     """Published and not acknowledged; `publish_nowait` raises `NoRoom`, the others wait."""
     unacknowledged_bytes: int = 32 << 20
     """The same in bytes, give or take a batch."""
@@ -61,6 +61,7 @@ class PublishingStream:
         self._refused = 0
         """Events whose numbers those behind them have taken over."""
         self._max_key = info.max_key_bytes
+        self._max_payload = limits.event_bytes
         self._progress = Bell()
         self._refusal: PublishRefused | None = None
         """Of events that nobody waits for; whoever publishes or flushes next is told."""
@@ -83,6 +84,7 @@ class PublishingStream:
             and type(payload) is bytes
             and type(key) is bytes
             and len(key) <= self._max_key
+            and len(payload) <= self._max_payload
         ):
             payloads.append(payload)
             self._keys.append(key)
@@ -141,33 +143,26 @@ class PublishingStream:
         Takes lists of bytes, or an `EventBatch`, whose columns are used as they are. Returns the
         sequence number of the last event. Takes as long as it takes to find room for them all.
         """
-        columns = payloads if isinstance(payloads, EventBatch) else None
-        count = columns.rows if columns is not None else len(payloads)  # type: ignore[arg-type]
-        if columns is not None and (columns.tombstones or keys is not None):
-            raise invalid("a batch to publish has a row for each number, and its own keys")
-        if keys is not None and len(keys) != count:
-            raise invalid(f"{len(keys)} keys for {count} payloads")
-        if not count:
-            raise invalid("no events")
+        if isinstance(payloads, EventBatch):
+            columns = self._checks.columns(payloads, keys)
+        else:
+            checked, checked_keys = self._checks.events(payloads, keys)
+            columns = EventBatch.build(self._info.id, 1, checked, keys=checked_keys)
         outcomes: list[Outcome[int]] = []
         size = self._limits.batch_events
-        for start in range(0, count, size):
-            await self.drain(min(size, count - start))
+        for first in range(columns.first, columns.last + 1, size):
+            last = min(first + size - 1, columns.last)
+            await self.drain(min(last - first + 1, self._limits.unacknowledged_events))
             self._hand_over()
-            end = min(start + size, count)
+            part = columns.slice(first, last)
             outcomes.append(Outcome())
-            if columns is not None:
-                part = columns.slice(columns.first + start, columns.first + end - 1)
-                self._send_batch(part, level, outcomes[-1])
-            else:
-                part_keys = None if keys is None else list(keys[start:end])
-                part_payloads = list(payloads[start:end])  # type: ignore[index]
-                self._checks.events(part_payloads, part_keys)
-                self._send(part_payloads, part_keys, None, level, outcomes[-1])
-        last = 0
+            self._send_batch(
+                part.renumbered(self._info.id, 0, self._next, 0, ()), level, outcomes[-1]
+            )
+        seq = 0
         for outcome in outcomes:
-            last = await outcome.wait()
-        return last
+            seq = await outcome.wait()
+        return seq
 
     async def collect(self, predicate: str, data: bytes = b"", *, key: bytes = b"") -> int:
         """Publish a GC event: what `predicate` says of events before it is obsolete, for good.
@@ -203,9 +198,9 @@ class PublishingStream:
         while True:
             if self._closed is not None:
                 raise self._closed
-            events_left = self._limits.unacknowledged_events - self._events - len(self._payloads)
+            events_left = self._limits.unacknowledged_events - self.unacknowledged
             bytes_left = self._limits.unacknowledged_bytes - self._bytes
-            if not self._tickets or (events_left >= wanted and bytes_left > 0):
+            if (events_left >= wanted and bytes_left > 0) or not self.unacknowledged:
                 return
             self._hand_over()
             await self._progress.wait()

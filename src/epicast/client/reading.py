@@ -12,6 +12,7 @@ from operator import length_hint
 
 import numpy as np
 
+from epicast.client.events import events_of
 from epicast.client.items import Item, Reset, Tombstone, Watermark
 from epicast.core import Event, EventBatch
 
@@ -49,7 +50,7 @@ class Reading:
         else:
             self._epoch = batch.epoch
             if not batch.tombstones and held_back is None:
-                items = batch.events()
+                items = events_of(batch)
             else:
                 items = self._merged(batch, held_back, more)
         self._items = items
@@ -58,7 +59,7 @@ class Reading:
         return bool(items)
 
     def _merged(self, batch: EventBatch, held_back: Tombstone | None, more: bool) -> list[Item]:
-        events = batch.events()
+        events = events_of(batch)
         if not self._with_tombstones:
             return list(events)
         # Row i stands behind a gap if its number does not follow that of the row before it.

@@ -53,10 +53,11 @@ class Stream(PublishingStream):
         """Every event behind `after`, in order, or the tombstone that stands for it.
 
         `after`: a watermark, a sequence number of the present epoch, 0 for the beginning, None
-        for the newest event known at the moment. `window_bytes` bounds what is held here that the
-        application has not asked for. With `resume` the watermark saved in that file, if there is
-        one, is used instead of `after`, and the subscription's own is saved there every
-        `save_every` seconds and when it is closed. `tombstones=False` leaves tombstones out.
+        for the newest event the proxy has told of, which may have been a heartbeat ago.
+        `window_bytes` bounds what is held here that the application has not asked for. With
+        `resume` the watermark saved in that file, if there is one, is used instead of `after`, and
+        the subscription's own is saved there every `save_every` seconds and when it is closed.
+        `tombstones=False` leaves tombstones out.
         """
         if window_bytes < 1:
             raise ConfigError(f"window_bytes: {window_bytes} is not at least 1")
@@ -88,7 +89,3 @@ class Stream(PublishingStream):
         if seq < 0 or epoch < 0:
             raise ConfigError(f"after: {after} is before the beginning, which is 0")
         return Watermark(epoch, seq) if seq else BEGINNING
-
-    def on_acknowledged(self, first: int, seq: int) -> None:
-        super().on_acknowledged(first, seq)
-        self._node.heard_of(self._info.id, seq)

@@ -42,8 +42,9 @@ class WatermarkFile:
         with self._lock:
             if self._watermarks.get(stream) == watermark:
                 return
-            self._watermarks[stream] = watermark
-            self._write(format(encode(self._watermarks)))
+            watermarks = {**self._watermarks, stream: watermark}
+            self._write(format(encode(watermarks)))
+            self._watermarks = watermarks
 
     def _load(self) -> dict[str, Watermark]:
         try:

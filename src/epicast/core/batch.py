@@ -30,7 +30,8 @@ Buffer = bytes | bytearray | memoryview
 
 _HEADER = Layout("<BBHIQIIQQII")
 HEADER_BYTES = _HEADER.size
-_RUN_BYTES = 24
+_RUN = Layout("<QQQ")
+_RUN_BYTES = _RUN.size
 _VERSION = 1
 _SPARSE, _KINDS, _ONE_TIME = 1, 2, 4
 _KNOWN_FLAGS = _SPARSE | _KINDS | _ONE_TIME
@@ -49,7 +50,7 @@ class Run(NamedTuple):
 class EventBatch:
     """Immutable. Make one with `build`, `decode` or `slice`."""
 
-    __slots__ = ("_data", "_encoded", "_kinds", "_offsets", "_runs", "_seqs", "_times",
+    __slots__ = ("_data", "_encoded", "_kinds", "_offsets", "_runs", "_seqs", "_size", "_times",
                  "epoch", "first", "last", "rows", "stream")  # fmt: skip
 
     stream: int
@@ -63,7 +64,8 @@ class EventBatch:
     _offsets: NDArray[np.uint32]
     _kinds: NDArray[np.uint8] | None
     _data: memoryview
-    _encoded: Buffer | None
+    _encoded: list[Buffer] | None
+    _size: int
 
     @classmethod
     def build(
@@ -182,7 +184,8 @@ class EventBatch:
             raise BatchError("key and payload offsets do not ascend through the data")
         batch._kinds = np.frombuffer(view, "u1", rows, kinds_at) if flags & _KINDS else None
         batch._data = view[data_at:]
-        batch._encoded = view
+        batch._encoded = [view]
+        batch._size = size
         return batch
 
     def slice(self, first: int, last: int) -> EventBatch:
@@ -208,6 +211,7 @@ class EventBatch:
         part._kinds = None if self._kinds is None else self._kinds[low:high]
         part._data = self._data[part._offsets.item(0) - base : part._offsets.item(-1) - base]
         part._encoded = None
+        part._size = part._measured()
         return part
 
     def renumbered(
@@ -227,24 +231,26 @@ class EventBatch:
         batch._kinds = self._kinds
         batch._data = self._data
         batch._encoded = None
+        batch._size = batch._measured()
         return batch
 
     def copied(self) -> EventBatch:
         """The same batch in memory of its own: it pins nothing else."""
         return EventBatch.decode(b"".join(self.encode()))
 
-    def encode(self) -> list[Buffer]:
+    def encode(self) -> Sequence[Buffer]:
         """The encoded batch as buffers to be written one after the other; nothing is copied."""
-        if self._encoded is not None:
-            return [self._encoded]
-        return _pieces(
-            self.stream, self.epoch, self.first, self.last, self.rows, self.runs, self._times,
-            self._seqs, self._offsets, self._kinds, self._data,
-        )  # fmt: skip
+        if self._encoded is None:
+            self._encoded = _pieces(
+                self.stream, self.epoch, self.first, self.last, self.rows, self.runs, self._times,
+                self._seqs, self._offsets, self._kinds, self._data,
+            )  # fmt: skip
+        return self._encoded
 
     def wire_size(self) -> int:
-        if self._encoded is not None:
-            return len(self._encoded)
+        return self._size
+
+    def _measured(self) -> int:
         size = HEADER_BYTES + _RUN_BYTES * len(self.runs) + len(self._data)
         for column in (self._times, self._seqs, self._offsets, self._kinds):
             if column is not None:
@@ -362,10 +368,13 @@ def _pieces(
     header = _HEADER.pack(
         _VERSION, flags, 0, rows, stream, epoch, len(runs), first, last, base, len(data)
     )
+    for run in runs:
+        header += _RUN.pack(*run)
+    if len(times) == 1:
+        header += times.tobytes()  # small parts in one buffer: each costs as much as a large one
     pieces: list[Buffer] = [header]
-    if runs:
-        pieces.append(np.array(runs, dtype="<u8").tobytes())
-    pieces.append(_raw(times))
+    if len(times) != 1:
+        pieces.append(_raw(times))
     if seqs is not None:
         pieces.append(_raw(seqs))
     pieces.append(_raw(offsets))

@@ -38,9 +38,11 @@ Scan = Callable[[int, int], Iterator[Rows]]
 
 class Collector:
     def __init__(self, policy: GcPolicy, scan: Scan) -> None:
-        from epicast.log.kernels.latest import take_latest
+        from epicast.log.kernels import latest, rows
 
-        self._take_latest_kernel: Any = take_latest
+        self._kernels: Any = latest
+        self._record_columns: int = rows.RECORD_COLUMNS
+        self._notes = np.empty(latest.NOTES_WORDS, dtype=np.uint64)
         self.policy = policy
         self.live = LiveSet()
         self._scan = scan
@@ -67,9 +69,9 @@ class Collector:
         if self._latest is not None:
             self._take_latest(self._latest, rows)
         else:
-            self.live.insert(rows.seqs)
+            self._insert(rows)
             if self._chains is not None:
-                self._chains.add(rows)
+                self._chains.add(rows.load())
         for event in gc_events:
             self._apply(event)
             self._gc_events.add(event)
@@ -94,19 +96,32 @@ class Collector:
             for rows in self._scan(1, end):
                 self.live.remove(deferred.collected(rows))
 
+    def _insert(self, rows: Rows) -> None:
+        if rows.is_dense:
+            self.live.insert_range(rows.first, rows.last)
+        else:
+            self.live.insert(rows.load().seqs)
+
     def _take_latest(self, latest: KeyTable, rows: Rows) -> None:
-        if rows.gc_rows or not 0 < rows.count <= MOST_ROWS:
-            self.live.insert(rows.seqs)
-            if rows.gc_rows:
-                rows = rows.where(rows.kinds == EventKind.DATA)
-            self.live.remove(latest.exchange(rows, rows.seqs))
+        if rows.is_dense and not rows.gc_rows and rows.longest_batch <= MOST_ROWS:
+            self._take_stored(latest, rows)
             return
-        self.live.make_room(rows.seqs)
-        latest.make_room(rows.count, rows.longest_key, rows.count)
-        self._take_latest_kernel(
-            rows.buffer, rows.key_at, rows.key_bytes, rows.seqs, *latest.columns,
-            *self.live.columns,
-        )  # fmt: skip
+        self._insert(rows)
+        rows.load()
+        if rows.gc_rows:
+            rows = rows.where(rows.kinds == EventKind.DATA)
+        self.live.remove(latest.exchange(rows, rows.seqs))
+
+    def _take_stored(self, latest: KeyTable, rows: Rows) -> None:
+        """The same for batches that hold nothing special, without a look at single rows."""
+        self.live.make_room(rows.first, rows.last)
+        width = self._record_columns
+        for low, high, count in _in_parts(rows):
+            latest.make_room(count, rows.longest_key)
+            self._kernels.take_latest(
+                rows.buffer, rows.records[width * low : width * high], self._notes,
+                *latest.columns, *self.live.columns,
+            )  # fmt: skip
 
     def _apply(self, event: GcEvent) -> None:
         todo = plan(event.predicate)
@@ -163,3 +178,16 @@ class Collector:
 def has_exact_keys(todo: Plan) -> bool:
     """Whether an index of keys can find all candidates. Events without a key are in none."""
     return todo.keys is not None and b"" not in todo.keys
+
+
+def _in_parts(rows: Rows) -> Iterator[tuple[int, int, int]]:
+    """Runs of batches, from one to before another, and how many rows they have: not too many."""
+    if rows.count <= MOST_ROWS:
+        yield 0, len(rows.record_table()), rows.count
+        return
+    starts = [*rows.record_table()[:, 1].tolist(), rows.count]
+    low = 0
+    for high in range(1, len(starts)):
+        if high + 1 == len(starts) or starts[high + 1] - starts[low] > MOST_ROWS:
+            yield low, high, starts[high] - starts[low]
+            low = high

@@ -17,6 +17,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from epicast.log.config import LogConfig
 from epicast.log.live import LiveSet
 from epicast.log.merging import ROW_BYTES, merged
 from epicast.log.publishers import Publishers
@@ -68,7 +69,7 @@ class Rewrite:
                 self._at += len(view)
                 done += len(view)
                 at_end = self._at == source.size and source is self.sources[-1]
-                self._write(self._scanner.scan(view, 0, len(view)), at_end)
+                self._write(self._scanner.list_records(view, 0, len(view)), at_end)
             else:
                 self._source += 1
                 self._at = HEADER_BYTES
@@ -97,7 +98,7 @@ class Rewrite:
     def _write(self, rows: Rows, last_of_all: bool) -> None:
         """A batch of what is live, which also covers what is not, here and just before."""
         first, last = self._covered + 1, rows.last
-        self._live.keep(rows)
+        rows = self._scanner.pick(rows, self._live.members(rows.first, last))
         if not rows.count and not last_of_all:
             return
         runs = self._publishers.runs_between(first, last)
@@ -120,11 +121,13 @@ def is_worth_rewriting(segment: Segment, live: int, compact_below: float) -> boo
 
 
 def choose(
-    sealed: Sequence[Segment], live: LiveSet, compact_below: float, segment_bytes: int
+    sealed: Sequence[Segment], live: LiveSet, config: LogConfig
 ) -> tuple[list[Segment], int]:
     """Consecutive segments to rewrite, none if that would not pay, and the bytes to expect."""
+    sealed = sealed[: max(0, len(sealed) - config.compact_lag_segments)]
     if not sealed:
         return [], 0
+    compact_below, segment_bytes = config.compact_below, config.segment_bytes
     bounds = np.array([*(s.first for s in sealed), sealed[-1].last + 1], dtype=np.uint64)
     counts: NDArray[np.int64] = live.count_between(bounds)
     sizes = [live_bytes(s, n) for s, n in zip(sealed, counts.tolist(), strict=True)]

@@ -81,10 +81,7 @@ class Compactor:
             rewrite.abandon()
 
     def _start(self) -> Rewrite | None:
-        sources, size_hint = choose(
-            self._segments.sealed, self._live, self._config.compact_below,
-            self._config.segment_bytes,
-        )  # fmt: skip
+        sources, size_hint = choose(self._segments.sealed, self._live, self._config)
         if sources:
             self._rewrite = Rewrite(self._segments.files, sources, self._live, self._publishers)
             self._rewrite.begin(size_hint)

@@ -26,6 +26,9 @@ class LogConfig(Config, frozen=True, kw_only=True):
     """Read, scanned or rewritten at a time; a larger batch is handled whole."""
     compact_below: float = 0.5
     """A segment is rewritten once its live events would take less than this share of its bytes."""
+    compact_lag_segments: int = 0
+    """So many of the newest sealed segments are not rewritten yet: where most events are collected
+    soon, waiting leaves less to copy."""
     compact_per_append: float = 0.0
     """Bytes of compaction done inside `append` per byte appended, where there is something to
     compact. 0: only when `compact` or `maintain` is called."""
@@ -47,6 +50,8 @@ class LogConfig(Config, frozen=True, kw_only=True):
                 raise ConfigError(f"{name}: {getattr(self, name)} is not between 4 KiB and 2 GiB")
         if not 0 < self.compact_below < 1:
             raise ConfigError(f"compact_below: {self.compact_below} is not between 0 and 1")
+        if self.compact_lag_segments < 0:
+            raise ConfigError(f"compact_lag_segments: {self.compact_lag_segments} is negative")
         if self.compact_per_append < 0:
             raise ConfigError(f"compact_per_append: {self.compact_per_append} is negative")
         if not 1 <= self.max_key_bytes <= MAX_KEY_BYTES:
@@ -59,8 +64,9 @@ def in_memory(**changes: object) -> LogConfig:
     """For histories that live in memory: small segments, compacted as they are appended to."""
     chosen: dict[str, object] = {
         "sync": "memory",
-        "segment_bytes": 4 << 20,
+        "segment_bytes": 4 << 20,  # from which on memory comes in large pages
         "window_bytes": 256 << 10,
+        "compact_lag_segments": 2,
         "compact_per_append": 4.0,
     }
     return LogConfig(**(chosen | changes))  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epicast.core import Buffer
 from epicast.log.errors import DirectoryBusy
@@ -152,25 +153,36 @@ class DiskDirectory(Directory):
 
 
 class MemoryFile(File):
-    def __init__(self, memory: memoryview) -> None:
+    def __init__(self, memory: NDArray[np.uint8]) -> None:
         self.size = 0
-        self.memory = memory
+        self._use(memory)
 
-    def append(self, buffers: Sequence[Buffer]) -> None:
+    def _use(self, memory: NDArray[np.uint8]) -> None:
+        self.memory = memory
+        self.readable = memory.view()
+        self.readable.flags.writeable = False
+        self._writable = memory.data
+
+    def stage(self, buffers: Sequence[Buffer]) -> int:
+        """Put buffers behind the end, where they do not count yet; where they end."""
+        end = self.size
         for buffer in buffers:
-            end = self.size + len(buffer)
+            start, end = end, end + len(buffer)
             if end > len(self.memory):
                 larger = new_memory(max(end, 2 * len(self.memory)))
-                larger[: self.size] = self.memory[: self.size]
-                self.memory = larger
-            self.memory[self.size : end] = buffer
-            self.size = end
+                larger[:start] = self.memory[:start]
+                self._use(larger)
+            self._writable[start:end] = buffer
+        return end
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        self.size = self.stage(buffers)
 
     def truncate(self, size: int) -> None:
         self.size = size
 
     def read(self, at: int, size: int) -> memoryview:
-        return self.memory[at : min(at + size, self.size)].toreadonly()
+        return self.readable.data[at : min(at + size, self.size)]
 
     def sync(self) -> None:
         pass
@@ -179,8 +191,8 @@ class MemoryFile(File):
         pass
 
 
-def new_memory(size: int) -> memoryview:
-    return np.empty(size, dtype=np.uint8).data  # not even touched before it is used
+def new_memory(size: int) -> NDArray[np.uint8]:
+    return np.empty(size, dtype=np.uint8)  # not even touched before it is used
 
 
 class MemoryDirectory(Directory):
@@ -194,7 +206,7 @@ class MemoryDirectory(Directory):
 
     def __init__(self) -> None:
         self._files: dict[str, MemoryFile] = {}
-        self._spare: list[memoryview] = []
+        self._spare: list[NDArray[np.uint8]] = []
 
     def names(self) -> list[str]:
         return sorted(self._files)
@@ -202,11 +214,14 @@ class MemoryDirectory(Directory):
     def create(self, name: str, size_hint: int) -> File:
         if name in self._files:
             self.remove(name)
-        fitting = [m for m in self._spare if size_hint <= len(m) <= 2 * size_hint]
-        if fitting:
-            self._spare.remove(fitting[0])
-        file = self._files[name] = MemoryFile(fitting[0] if fitting else new_memory(size_hint))
+        file = self._files[name] = MemoryFile(self._take_spare(size_hint))
         return file
+
+    def _take_spare(self, size: int) -> NDArray[np.uint8]:
+        for index, memory in enumerate(self._spare):
+            if size <= len(memory) <= 2 * size:
+                return self._spare.pop(index)
+        return new_memory(size)
 
     def open(self, name: str) -> File:
         try:

@@ -32,6 +32,7 @@ def gc_events_in(rows: Rows) -> list[GcEvent]:
     if not rows.gc_rows:
         return []
     found = []
+    rows.load()
     for row in np.flatnonzero(rows.kinds).tolist():
         seq = rows.seqs.item(row)
         if rows.kinds.item(row) != EventKind.GC:

@@ -34,7 +34,6 @@ from epicast.log.policy import GcPolicy
 from epicast.log.predicate import Predicate, SeqBelow
 from epicast.log.publishers import Publishers
 from epicast.log.reading import Reader
-from epicast.log.records import framed_batches
 from epicast.log.recovery import Recovery, RecoveryReport
 from epicast.log.rows import Rows, Scanner
 from epicast.log.segments import Segments, SyncTicket
@@ -154,30 +153,31 @@ class History:
         if not batches:
             return
         self._check_order(batches)
-        blob = framed_batches(batches, checked=not self._segments.directory.volatile)
-        rows = self._scanner.scan(blob, 0, len(blob))
+        segments = self._segments
+        staged = segments.stage(batches, self.epoch)
+        rows = self._scanner.measure(staged.buffer, staged.at, staged.stop)
         if rows.longest_key > self.config.max_key_bytes:
             raise KeyTooLong(
                 f"a key of {rows.longest_key} bytes in stream {self.stream}; the limit is "
                 f"{self.config.max_key_bytes} (max_key_bytes)"
             )
         if rows.count:
-            self._collector.live.check_reach(rows.seqs.item(-1))
+            self._collector.live.check_reach(rows.last)
         gc_events = gc_events_in(rows)
-        self._segments.write(blob, rows, self.epoch)
+        segments.write(staged, rows, self.epoch)
         self.end = batches[-1].last
-        if self._segments.directory.volatile:
+        if segments.directory.volatile:
             self.durable_end = self.end
         self._publishers.take(rows)
         self._collector.take(rows, self.end, gc_events)
-        counters = self._counters
+        counters, size = self._counters, staged.stop - staged.at
         counters.appended_batches += len(batches)
         counters.appended_events += rows.count
-        counters.appended_bytes += len(blob)
-        if len(blob) > _KEEP_SCRATCH:
+        counters.appended_bytes += size
+        if size > _KEEP_SCRATCH:
             self._scanner = Scanner()
         if self.config.compact_per_append:
-            self._compactor.appended(len(blob))
+            self._compactor.appended(size)
 
     def sync(self) -> int:
         """Make everything durable; the new `durable_end`."""

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from epicast.log.rows import Rows
 
 _FIRST_CAPACITY = 1 << 10
-MOST_ROWS = 1 << 16
+_FIRST_ARENA = 1 << 12
+MOST_ROWS = 1 << 13
 """Rows handled at a time: room is made for all of them to bring a new key."""
 
 
@@ -30,12 +31,16 @@ class KeyTable:
 
         self._kernels: Any = keys
         self._still_wanted = still_wanted
-        self._slots = np.zeros(2 * _FIRST_CAPACITY, dtype=np.uint64)
-        self._arena = np.zeros(16 * _FIRST_CAPACITY, dtype=np.uint8)
+        self._width: int = keys.SLOT_WORDS
+        self._inline: int = keys.INLINE_BYTES
+        self._spare = 0
+        """New keys there surely is room for, without a look at how many came."""
+        self._slots = np.zeros(self._width * _FIRST_CAPACITY, dtype=np.uint64)
+        self._arena = np.zeros(_FIRST_ARENA, dtype=np.uint8)
         self._used = np.zeros(2, dtype=np.int64)
         # Unknown to publishers, so that they cannot choose keys that all hash alike.
         self._seed = np.uint64(int.from_bytes(os.urandom(8), "little"))
-        self._hashes = np.empty(keys.BLOCK, dtype=np.uint64)
+        self._notes = np.empty(keys.NOTE_WORDS * keys.BLOCK, dtype=np.uint64)
         self._previous = np.empty(0, dtype=np.uint64)
 
     def __len__(self) -> int:
@@ -48,7 +53,7 @@ class KeyTable:
     @property
     def columns(self) -> tuple[Any, ...]:
         """What kernels work on; good until room is made."""
-        return (self._previous, self._hashes, self._slots, self._arena, self._used, self._seed)
+        return self._slots, self._arena, self._used, self._seed
 
     def exchange(self, rows: Rows, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Put the values under the keys of the rows; what stood there before, 0 for nothing.
@@ -56,13 +61,15 @@ class KeyTable:
         The answer is overwritten by the next call.
         """
         count = rows.count
+        if len(self._previous) < count:
+            self._previous = np.empty(count, dtype=np.uint64)
         for low in range(0, count, MOST_ROWS):
             high = min(low + MOST_ROWS, count)
             key_at, key_bytes = rows.key_at[low:high], rows.key_bytes[low:high]
-            self.make_room(high - low, rows.longest_key, count)
+            self.make_room(high - low, rows.longest_key)
             self._kernels.exchange(
                 rows.buffer, key_at, key_bytes, values[low:high], self._previous[low:high],
-                self._hashes, self._slots, self._arena, self._used, self._seed,
+                self._notes, self._slots, self._arena, self._used, self._seed,
             )  # fmt: skip
         return self._previous[:count]
 
@@ -84,36 +91,38 @@ class KeyTable:
 
     def replace(self, by: NDArray[np.int64]) -> None:
         """Put by[v] wherever v stands."""
-        self._slots[0::2] = by[self._slots[0::2]]
+        self._slots[0 :: self._width] = by[self._slots[0 :: self._width]]
 
-    def make_room(self, rows: int, longest: int, total: int) -> None:
-        """For so many rows to bring new keys, of `total` that are handled in one call."""
-        if len(self._previous) < total:
-            self._previous = np.empty(total, dtype=np.uint64)
-        capacity = len(self._slots) // 2
+    def make_room(self, rows: int, longest: int) -> None:
+        """For so many rows to bring new keys, none longer than `longest`."""
+        self._spare -= rows
+        if self._spare >= 0 and longest <= self._inline:
+            return
+        capacity = len(self._slots) // self._width
         count, filled = self._used.tolist()
-        fits = filled + rows * (longest + 3) <= len(self._arena)
+        arriving_bytes = rows * (longest + 7) if longest > self._inline else 0
+        fits = filled + arriving_bytes <= len(self._arena)
         if 3 * (count + rows) <= 2 * capacity and fits:
+            self._spare = 2 * capacity // 3 - count - rows
             return
         keep = self._wanted()
         staying = int(np.count_nonzero(keep))
-        while 3 * (staying + rows) > capacity:  # leave it half as full as it may be
+        while 2 * (staying + rows) > capacity:  # more than half full is worse than memory
             capacity *= 2
-        lengths = (self._slots[1::2][keep] >> np.uint64(16)) & np.uint64(0xFFFF)
-        staying_bytes = int(lengths.sum()) + 3 * staying
-        arriving_bytes = rows * (longest + 3)
-        arena_bytes = max(16 * _FIRST_CAPACITY, 2 * (staying_bytes + arriving_bytes))
-        self._move(keep, capacity, arena_bytes)
+        lengths = self._slots[1 :: self._width][keep] & np.uint64(0xFFFF)
+        staying_bytes = int((lengths[lengths > self._inline] + np.uint64(7)).sum())
+        self._spare = 2 * capacity // 3 - staying - rows
+        self._move(keep, capacity, max(_FIRST_ARENA, 2 * (staying_bytes + arriving_bytes)))
 
     def _wanted(self) -> NDArray[np.bool_]:
-        keep: NDArray[np.bool_] = self._slots[1::2] != 0
+        keep: NDArray[np.bool_] = self._slots[1 :: self._width] != 0
         if self._still_wanted is not None:
-            values = np.ascontiguousarray(self._slots[0::2][keep])
+            values = np.ascontiguousarray(self._slots[0 :: self._width][keep])
             keep[keep] = self._still_wanted(values)
         return keep
 
     def _move(self, keep: NDArray[np.bool_], capacity: int, arena_bytes: int) -> None:
-        slots = np.zeros(2 * capacity, dtype=np.uint64)
+        slots = np.zeros(self._width * capacity, dtype=np.uint64)
         arena = np.zeros(arena_bytes, dtype=np.uint8)
         self._kernels.rehash(self._slots, self._arena, keep, slots, arena, self._used, self._seed)
         self._slots, self._arena = slots, arena

@@ -38,6 +38,8 @@ class LiveSet:
         self._free_lists: list[int] = []
         self._pages = 0
         """Pages in use; the arrays have room for more, which are empty."""
+        self._newest = -1
+        """The last page that was made sure to have a bitmap; it keeps that."""
 
     def __len__(self) -> int:
         return int(self._counts[: self._pages].sum(dtype=np.int64))
@@ -58,26 +60,31 @@ class LiveSet:
         """Add ascending numbers above all that are in."""
         if not len(seqs):
             return
-        self.make_room(seqs)
         first, last = seqs.item(0), seqs.item(-1)
         if last - first + 1 == len(seqs):
-            self._kernels.insert_range(
-                first, last, self._origin, self._places, self._counts, self._bitmaps
-            )
-        else:
-            self._kernels.insert(seqs, self._origin, self._places, self._counts, self._bitmaps)
+            self.insert_range(first, last)
+            return
+        self._reach(first >> _PAGE_BITS, last >> _PAGE_BITS)
+        for page in np.unique(seqs >> np.uint64(_PAGE_BITS)).tolist():
+            self._ensure_bitmap(page - self._origin)
+        self._kernels.insert(seqs, self._origin, self._places, self._counts, self._bitmaps)
 
-    def make_room(self, seqs: _Found) -> None:
-        """Have bitmaps for the pages of ascending numbers that a kernel is about to add."""
-        first, last = seqs.item(0), seqs.item(-1)
+    def insert_range(self, first: int, last: int) -> None:
+        """Add all numbers between these, above all that are in."""
+        self.make_room(first, last)
+        self._kernels.insert_range(
+            first, last, self._origin, self._places, self._counts, self._bitmaps
+        )
+
+    def make_room(self, first: int, last: int) -> None:
+        """Have bitmaps for the pages of numbers that are about to be added."""
         low, high = first >> _PAGE_BITS, last >> _PAGE_BITS
+        if low == high == self._newest:
+            return
         self._reach(low, high)
-        if low == high or last - first + 1 == len(seqs):
-            for page in range(low - self._origin, high - self._origin + 1):
-                self._ensure_bitmap(page)
-        else:
-            for page in np.unique(seqs >> np.uint64(_PAGE_BITS)).tolist():
-                self._ensure_bitmap(page - self._origin)
+        for page in range(low - self._origin, high - self._origin + 1):
+            self._ensure_bitmap(page)
+        self._newest = high
 
     @property
     def columns(self) -> tuple[int, _Column, _Column, _Column, _Column]:

@@ -85,11 +85,9 @@ class Reader:
         return part if self._live.count(part.first, part.last) == part.rows else None
 
     def _merged(self, cursor: _Cursor, epoch: int, first: int, end: int, room: int) -> EventBatch:
-        rows = self._scanner.scan(cursor.view, cursor.at, len(cursor.view))
-        last = rows.last
-        self._live.keep(rows, first)
-        if last > end:
-            rows.shorten(int(np.searchsorted(rows.seqs, np.uint64(end), side="right")))
+        rows = self._scanner.list_records(cursor.view, cursor.at, len(cursor.view))
+        last = min(rows.last, end)
+        rows = self._scanner.pick(rows, self._live.members(max(first, rows.first), last))
         sizes = rows.key_bytes + rows.sizes + ROW_BYTES
         fitting = _rows_within(np.cumsum(sizes), room - _FIXED_BYTES)
         if fitting < rows.count:

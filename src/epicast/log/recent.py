@@ -125,6 +125,7 @@ class FilteredBuffer:
         config = in_memory(
             segment_bytes=self._max_bytes // _PARTS,
             retain_bytes=self._max_bytes // 2,
+            compact_lag_segments=1,
             max_key_bytes=MAX_KEY_BYTES,
         )
         history = History.in_memory(self._stream, policy=self._policy, config=config)

@@ -14,8 +14,8 @@ from epicast.log.rows import as_bytes
 _PADDING = tuple(bytes(count) for count in range(8))
 
 
-def framed(pieces: list[Buffer], *, checked: bool = True) -> bytes:
-    """One record; `pieces` are the buffers of a batch. Memory needs no checksums."""
+def pieces_of(pieces: Sequence[Buffer], *, checked: bool = True) -> list[Buffer]:
+    """The buffers of one record; `pieces` are those of a batch. Memory needs no checksums."""
     length = sum(map(len, pieces))
     padding = _PADDING[-length & 7]
     checksum = 0
@@ -24,13 +24,25 @@ def framed(pieces: list[Buffer], *, checked: bool = True) -> bytes:
         for piece in pieces:
             checksum = crc32c(piece, checksum)
         checksum = crc32c(padding, checksum)
-    return b"".join([FRAME.pack(checksum, length), *pieces, padding])
+    return [FRAME.pack(checksum, length), *pieces, padding]
+
+
+def framed(pieces: Sequence[Buffer], *, checked: bool = True) -> bytes:
+    return b"".join(pieces_of(pieces, checked=checked))
 
 
 def framed_batches(batches: Sequence[EventBatch], *, checked: bool = True) -> bytes:
+    return b"".join(framed_pieces(batches, checked=checked))
+
+
+def framed_pieces(batches: Sequence[EventBatch], *, checked: bool = True) -> list[Buffer]:
+    """The buffers of several records."""
     if len(batches) == 1:
-        return framed(batches[0].encode(), checked=checked)
-    return b"".join([framed(batch.encode(), checked=checked) for batch in batches])
+        return pieces_of(batches[0].encode(), checked=checked)
+    found: list[Buffer] = []
+    for batch in batches:
+        found += pieces_of(batch.encode(), checked=checked)
+    return found
 
 
 def is_sound(view: memoryview, at: int, end: int) -> bool:

@@ -137,7 +137,7 @@ class Recovery:
                 view = segment.window(at, self._window_bytes)
             finally:
                 segment.size = at
-            rows = self._continuing(segment, self._scanner.scan(view, 0, len(view)), view)
+            rows = self._continuing(segment, self._scanner.measure(view, 0, len(view)), view)
             stop = rows.stopped_at
             if stop:
                 segment.extend(rows, stop)
@@ -155,7 +155,7 @@ class Recovery:
         breaks = np.flatnonzero(table[:, 2] != expected[: len(table)])
         if not len(breaks):
             return rows
-        return self._scanner.scan(view, 0, int(table[breaks[0], 0]))
+        return self._scanner.measure(view, 0, int(table[breaks[0], 0]))
 
     def _truncate(self, name: str, problem: CorruptBatch, later: list[str]) -> None:
         """Cut the segment where the problem is, and put everything behind that out of the way."""

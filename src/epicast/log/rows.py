@@ -1,4 +1,8 @@
-"""Columns of rows over a buffer of stored batches: what indexes, predicates and reads work on."""
+"""Columns of rows over a buffer of stored batches: what indexes, predicates and reads work on.
+
+Batches are measured first: checked, counted, and listed with where they are. That is all that most
+appends need; whoever looks at rows one by one has them loaded.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,18 @@ from numpy.typing import NDArray
 from epicast.core import Buffer
 
 _LEAST_ROWS = 1 << 12
+_BYTE = np.dtype(np.uint8)
 
 
 class Rows:
     """One entry per row in each column; keys and payloads stay in `buffer`."""
 
-    __slots__ = ("buffer", "count", "data_bytes", "first", "gc_rows", "key_at", "key_bytes",
-                 "kinds", "last", "longest_key", "newest_time", "records", "runs", "seqs", "sizes",
-                 "stopped_at", "times")  # fmt: skip
+    __slots__ = ("_scanner", "buffer", "count", "data_bytes", "first", "gc_rows", "key_at",
+                 "key_bytes", "kinds", "last", "longest_batch", "longest_key", "newest_time",
+                 "records", "runs", "seqs", "sizes", "stopped_at", "times")  # fmt: skip
 
+    _scanner: Scanner | None
+    """Who can load the columns, if they are not."""
     buffer: NDArray[np.uint8]
     count: int
     seqs: NDArray[np.uint64]
@@ -38,6 +45,8 @@ class Rows:
     records: NDArray[np.int64]
     """The batches the rows come from, see `record_table`."""
     longest_key: int
+    longest_batch: int
+    """Rows of the batch that has most."""
     gc_rows: int
     newest_time: int
     stopped_at: int
@@ -49,6 +58,7 @@ class Rows:
     def of_keys(cls, keys: Sequence[bytes]) -> Rows:
         """Rows that have only keys: to look something up."""
         rows = cls.__new__(cls)
+        rows._scanner = None
         lengths = list(map(len, keys))
         rows.buffer = as_bytes(b"".join(keys))
         rows.count = len(keys)
@@ -68,6 +78,7 @@ class Rows:
     def where(self, wanted: NDArray[np.bool_]) -> Rows:
         """Only some of the rows, in columns of their own."""
         part = Rows.__new__(Rows)
+        part._scanner = None
         part.buffer = self.buffer
         part.seqs = self.seqs[wanted]
         part.count = len(part.seqs)
@@ -78,6 +89,18 @@ class Rows:
         part.kinds = self.kinds[wanted]
         part.longest_key = self.longest_key
         return part
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every number covered has its row."""
+        return self.count == self.last - self.first + 1
+
+    def load(self) -> Rows:
+        """Fill the columns, if they are not, in room that the scanner uses again."""
+        if self._scanner is not None:
+            self._scanner.load(self)
+            self._scanner = None
+        return self
 
     @property
     def columns(self) -> tuple[NDArray[Any], ...]:
@@ -112,47 +135,83 @@ class Scanner:
     def __init__(self) -> None:
         from epicast.log.kernels import rows
 
-        self._kernel: Any = rows.scan
-        self._room = 0
+        self._kernels: Any = rows
+        self._width: int = rows.RECORD_COLUMNS
         self._columns: list[NDArray[Any]] = []
         self._parts: list[NDArray[Any]] = []
-        self._records = np.empty(0, dtype=np.int64)
-        self._summary = np.zeros(10, dtype=np.int64)
         self._make_room(_LEAST_ROWS)
+        self._records = np.empty(_LEAST_ROWS, dtype=np.int64)
+        self._summary = np.zeros(rows.SUMMARY_SIZE, dtype=np.int64)
 
     def scan(self, buffer: Buffer, at: int, stop: int) -> Rows:
         """The rows of the records between `at` and `stop`; fewer if one of them is no batch."""
-        needed = (stop - at) // 8 + 1
-        if needed > self._room:
-            self._make_room(needed)
-        view = as_bytes(buffer)
+        return self.measure(buffer, at, stop).load()
+
+    def measure(self, buffer: Buffer | NDArray[np.uint8], at: int, stop: int) -> Rows:
+        """The same with columns to be loaded, before the next scan."""
         rows = Rows.__new__(Rows)
-        self._kernel(view, at, stop, *self._columns, self._records, self._summary)
-        (count, records, rows.stopped_at, rows.longest_key, rows.gc_rows, rows.newest_time,
-         rows.data_bytes, rows.runs, rows.first, rows.last) = self._summary.tolist()  # fmt: skip
-        rows.buffer = view
-        rows.count = count
-        if count != len(self._parts[0]):  # batches of one size mostly come in a row
-            self._parts = [column[:count] for column in self._columns]
-        (rows.seqs, rows.key_at, rows.key_bytes, rows.sizes, rows.times,
-         rows.kinds) = self._parts  # fmt: skip
-        rows.records = self._records[: 6 * records]
+        rows._scanner = self
+        rows.buffer = buffer if isinstance(buffer, np.ndarray) else as_bytes(buffer)
+        self._kernels.measure(
+            rows.buffer, at, stop, self._room_for_records(stop - at), self._summary
+        )
+        (rows.count, records, rows.stopped_at, rows.longest_key, rows.gc_rows, rows.newest_time,
+         rows.data_bytes, rows.runs, rows.first, rows.last,
+         rows.longest_batch) = self._summary.tolist()  # fmt: skip
+        rows.records = self._records[: self._width * records]
         return rows
 
+    def list_records(self, buffer: Buffer, at: int, stop: int) -> Rows:
+        """The records between `at` and `stop`, known to be sound; `pick` is for their rows."""
+        rows = Rows.__new__(Rows)
+        rows._scanner = self
+        rows.buffer = as_bytes(buffer)
+        self._kernels.list_records(
+            rows.buffer, at, stop, self._room_for_records(stop - at), self._summary
+        )
+        rows.count, records, *_, rows.first, rows.last, _ = self._summary.tolist()
+        rows.records = self._records[: self._width * records]
+        return rows
+
+    def pick(self, rows: Rows, wanted: NDArray[np.uint64]) -> Rows:
+        """Of rows that are not loaded yet, those with some ascending numbers."""
+        if len(wanted) > len(self._columns[0]):
+            self._make_room(len(wanted))
+        count = self._kernels.pick(rows.buffer, rows.records, wanted, *self._columns)
+        rows._scanner = None
+        (rows.seqs, rows.key_at, rows.key_bytes, rows.sizes, rows.times,
+         rows.kinds) = self._columns  # fmt: skip
+        rows.shorten(count)
+        return rows
+
+    def load(self, rows: Rows) -> None:
+        if rows.count > len(self._columns[0]):
+            self._make_room(rows.count)
+        self._kernels.load(rows.buffer, rows.records, *self._columns)
+        if rows.count != len(self._parts[0]):  # batches of one size mostly come in a row
+            self._parts = [column[: rows.count] for column in self._columns]
+        (rows.seqs, rows.key_at, rows.key_bytes, rows.sizes, rows.times,
+         rows.kinds) = self._parts  # fmt: skip
+
+    def _room_for_records(self, size: int) -> NDArray[np.int64]:
+        needed = self._width * (size // 64 + 1)
+        if needed > len(self._records):
+            self._records = np.empty(needed, dtype=np.int64)
+        return self._records
+
     def _make_room(self, rows: int) -> None:
-        self._room = rows
         self._columns = [
             np.empty(rows, dtype=kind)
             for kind in (np.uint64, np.int64, np.int64, np.int64, np.int64, np.uint8)
         ]
         self._parts = self._columns
-        self._records = np.empty(6 * (rows // 8 + 1), dtype=np.int64)
 
 
 def as_bytes(buffer: Buffer) -> NDArray[np.uint8]:
     """An array over the buffer, always read-only: kernels are compiled for one type only."""
-    view = np.frombuffer(buffer, dtype=np.uint8)
-    view.flags.writeable = False
+    view = np.frombuffer(buffer, _BYTE)
+    if type(buffer) is not bytes:
+        view.flags.writeable = False
     return view
 
 

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.core import EventBatch
 from epicast.log.compaction import Rewrite
 from epicast.log.config import LogConfig
-from epicast.log.directory import Directory, File
+from epicast.log.directory import Directory, File, MemoryFile
 from epicast.log.errors import DiskFull, LogError, LogFailed
+from epicast.log.records import framed_batches, framed_pieces
 from epicast.log.recovery import Recovery
-from epicast.log.rows import Rows
+from epicast.log.rows import Rows, as_bytes
 from epicast.log.segment import Header, OpenFiles, Segment, segment_name
 
 NEW = "new.tmp"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Staged(NamedTuple):
+    """Records between two positions of a buffer, which is a file's memory, or `blob`."""
+
+    buffer: NDArray[np.uint8]
+    at: int
+    stop: int
+    blob: bytes | None
 
 
 class SyncTicket:
@@ -104,13 +120,38 @@ class Segments:
         self._names_unsynced = True
         self.started += 1
 
-    def write(self, blob: bytes, rows: Rows, epoch: int) -> None:
-        """Append records, all of them or, if an error is raised, none."""
+    def stage(self, batches: Sequence[EventBatch], epoch: int) -> Staged:
+        """The batches as records that can be looked at, but are not part of history yet."""
         self.check()
+        if not self.directory.volatile:
+            blob = framed_batches(batches)
+            return Staged(as_bytes(blob), 0, len(blob), blob)
+        pieces = framed_pieces(batches, checked=False)
+        self._roll(sum(map(len, pieces)), epoch)
+        file = self.active.file
+        assert isinstance(file, MemoryFile)
+        end = file.stage(pieces)
+        return Staged(file.readable, file.size, end, None)
+
+    def write(self, staged: Staged, rows: Rows, epoch: int) -> None:
+        """Append records, all of them or, if an error is raised, none."""
+        size = staged.stop - staged.at
+        if staged.blob is None:
+            file = self.active.file
+            file.size = staged.stop
+        else:
+            self._roll(size, epoch)
+            self._write(self.active, staged.blob)
+        self._unsynced[self.active.name] = None
+        self.active.extend(rows, size)
+
+    def _roll(self, size: int, epoch: int) -> None:
+        """Begin another segment if the active one has no room for so many bytes."""
         active = self.active
-        if active.last >= active.first and active.size + len(blob) > self._config.segment_bytes:
+        if active.last >= active.first and active.size + size > self._config.segment_bytes:
             self.open_segment(active.last + 1, epoch)
-            active = self.active
+
+    def _write(self, active: Segment, blob: bytes) -> None:
         file = active.file
         try:
             file.append([blob])
@@ -120,8 +161,6 @@ class Segments:
             except OSError as worse:
                 self._fail(f"a write failed ({error}) and could not be undone ({worse})")
             raise self.refusal(error) from error
-        self._unsynced[active.name] = None
-        active.extend(rows, len(blob))
 
     def replace(self, rewrite: Rewrite) -> None:
         """Put the result of a rewrite, in memory and on disk, in the place of its sources."""

@@ -23,11 +23,13 @@ from epicast.protocols.sprinkler import (
     Proxy,
     ProxyConfig,
     ProxyPlan,
+    Sidecar,
     StreamInfo,
 )
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.history_disk import HistoryDisk
 from epicast.sim.latency import MatrixLatency
+from epicast.sim.network import Conditions
 from epicast.sim.node import SimNode
 from epicast.sim.simulation import Simulation
 
@@ -45,6 +47,8 @@ class SimGeoplex:
         proxy_bandwidth: Bandwidth | None = None,
         agent_bandwidth: Bandwidth | None = None,
         collects: bool = True,
+        conditions: Conditions | None = None,
+        check_addresses: bool = False,
         trace: Trace | None = None,
     ) -> None:
         """`sync_ns` is what a proxy's disk takes; without `collects` histories keep everything,
@@ -57,9 +61,16 @@ class SimGeoplex:
         self.agent_config = agent_config or geoplex.section("agents", AgentConfig)
         self.proxy_config = proxy_config or geoplex.section("proxies", ProxyConfig)
         self._agent_bandwidth = agent_bandwidth
-        self._placement: dict[NodeId, int] = {}
+        self._placement = {
+            geoplex.region(region).id: site for site, region in enumerate(self.regions)
+        }
+        self._contacts: dict[NodeId, list[Peer]] = {}
         self.simulation = Simulation(
-            seed, latency=MatrixLatency(self._delays(inside_ns), self._placement), trace=trace
+            seed,
+            latency=MatrixLatency(self._delays(inside_ns), self._placement),
+            conditions=conditions,
+            check_addresses=check_addresses,
+            trace=trace,
         )
         policies = {info.id: policy_of(info) for info in self.streams.values()} if collects else {}
         for region in self.regions:
@@ -78,7 +89,6 @@ class SimGeoplex:
 
     def _add_proxy(self, region: str, disk: HistoryDisk, bandwidth: Bandwidth | None) -> SimNode:
         identity = self.geoplex.region(region).id
-        self._placement[identity] = self.regions.index(region)
         others = tuple(
             Peer(self.geoplex.region(other).id) for other in self.regions if other != region
         )
@@ -92,15 +102,37 @@ class SimGeoplex:
         self.agents[region].append(node)
         return node
 
-    def add_client(self, region: str, name: str, config: ClientConfig | None = None) -> SimNode:
-        return self._attach(region, name, partial(_make_client, config or ClientConfig()))
+    def add_sidecar(self, region: str, name: str) -> SimNode:
+        node = self._attach(region, name, partial(_make_sidecar, self.agent_config))
+        self.agents[region].append(node)
+        return node
 
-    def _attach(self, region: str, name: str, factory: partial[Agent] | partial[Client]) -> SimNode:
+    def add_client(
+        self,
+        region: str,
+        name: str,
+        config: ClientConfig | None = None,
+        at: SimNode | None = None,
+    ) -> SimNode:
+        """A plain client of the region's proxy, or of the sidecar `at`."""
+        return self._attach(region, name, partial(_make_client, config or ClientConfig()), at)
+
+    def _attach(
+        self,
+        region: str,
+        name: str,
+        factory: partial[Agent] | partial[Client],
+        at: SimNode | None = None,
+    ) -> SimNode:
         identity = node_id_of(name)
         self._placement[identity] = self.regions.index(region)
-        bandwidth = self._agent_bandwidth if factory.func is _make_agent else None
-        contacts = [self.proxies[region].peer]
+        bandwidth = None if factory.func is _make_client else self._agent_bandwidth
+        contacts = self._contacts[identity] = [(at or self.proxies[region]).peer]
         return self.simulation.add_node(factory, contacts, node_id=identity, bandwidth=bandwidth)
+
+    def restart(self, node: SimNode) -> None:
+        """Start a node that is down again, under the same name at the same place."""
+        self.simulation.start(node, self._contacts.get(node.id, ()))
 
     # -- what applications do --------------------------------------------------------------------
 
@@ -165,6 +197,10 @@ def _make_proxy(config: ProxyConfig, plan: ProxyPlan, node: Peer, rng: Random) -
 
 def _make_agent(config: AgentConfig, node: Peer, rng: Random) -> Agent:
     return Agent(node, config, rng)
+
+
+def _make_sidecar(config: AgentConfig, node: Peer, rng: Random) -> Sidecar:
+    return Sidecar(node, config, rng)
 
 
 def _make_client(config: ClientConfig, node: Peer, rng: Random) -> Client:

@@ -186,7 +186,7 @@ class MatrixLatency(Latency):
         if (delays_ns < 0).any():
             raise ConfigError("latency matrix: delays cannot be negative")
         self._delays: list[list[int]] = delays_ns.tolist()
-        self._placement = placement or {}
+        self._placement = {} if placement is None else placement
 
     def site(self, node: NodeId) -> int:
         site = self._placement.get(node)

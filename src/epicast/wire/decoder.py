@@ -17,7 +17,7 @@ from epicast.core.message import FRAME_HEADER_BYTES
 from epicast.wire.frames import DEFAULT_MAX_FRAME_BYTES, PREFIX, decode_frame, frame_bytes
 
 DEFAULT_BLOCK_BYTES = 1 << 20
-_MAX_RETIRED = 4
+_MAX_RETIRED = 16
 """Blocks remembered in the hope that their last view goes away; more are left to their viewers."""
 _NO_VIEW = memoryview(b"")
 

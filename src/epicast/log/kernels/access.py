@@ -1,7 +1,9 @@
-"""Words at any address, and a hint to the processor: what numba's arrays do not offer.
+"""Memory by address: what numba's arrays do not offer, and what they are too slow for.
 
 Columns of a batch lie wherever the network or a file put them, so words are read without regard to
-alignment. Nothing here checks bounds: a kernel checks a batch's sizes once, before it reads rows.
+alignment. And an array that is handed to a part of a kernel is counted, with an atomic operation,
+for every row; an address is a number. Nothing here checks bounds: a kernel checks a batch's sizes
+once, before it reads rows.
 """
 
 from __future__ import annotations
@@ -13,45 +15,49 @@ from numba import types
 from numba.extending import intrinsic
 
 _BYTE = ir.IntType(8)
-
-
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.gep(builder.bitcast(data, _BYTE.as_pointer()), [index])
+_ADDRESS = ir.IntType(64)
 
 
 def _make_load(result: Any, bits: int) -> Any:
     word = ir.IntType(bits)
 
-    def load(typing: Any, array: Any, index: Any) -> Any:
+    def load(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
-            return builder.load(builder.bitcast(pointer, word.as_pointer()), align=1)
+            return builder.load(builder.inttoptr(args[0], word.as_pointer()), align=1)
 
-        return result(array, types.intp), generate
+        return result(types.intp), generate
 
     return intrinsic(load)
 
 
-def _store64(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """Write eight bytes at a byte position of a byte array."""
-    word = ir.IntType(64)
+def _make_store(kind: Any, bits: int) -> Any:
+    word = ir.IntType(bits)
+
+    def store(typing: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.store(args[1], builder.inttoptr(args[0], word.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.intp, kind), generate
+
+    return intrinsic(store)
+
+
+def _address_of(typing: Any, array: Any) -> Any:
+    """Where the first element is. Good as long as the kernel's caller has the array."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
-        builder.store(args[2], builder.bitcast(pointer, word.as_pointer()), align=1)
-        return context.get_dummy_value()
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.ptrtoint(data, _ADDRESS)
 
-    return types.void(array, types.intp, types.uint64), generate
+    return types.intp(array), generate
 
 
-def _prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line that holds an element, to be changed soon; any index is harmless."""
+def _prefetch(typing: Any, address: Any) -> Any:
+    """Ask for the cache line of an address, to be changed soon; any address is harmless."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array_type = signature.args[0]
-        width = ir.Constant(ir.IntType(64), array_type.dtype.bitwidth // 8)
-        pointer = _pointer(context, builder, array_type, args[0], builder.mul(args[1], width))
+        pointer = builder.inttoptr(args[0], _BYTE.as_pointer())
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
         function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
@@ -59,10 +65,16 @@ def _prefetch(typing: Any, array: Any, index: Any) -> Any:
         builder.call(function, [pointer, for_writing, keep, data])
         return context.get_dummy_value()
 
-    return types.void(array, types.intp), generate
+    return types.void(types.intp), generate
 
 
-load64: Any = _make_load(types.uint64, 64)
-load32: Any = _make_load(types.uint32, 32)
-store64: Any = intrinsic(_store64)
+word_at: Any = _make_load(types.uint64, 64)
+half_at: Any = _make_load(types.uint32, 32)
+quarter_at: Any = _make_load(types.uint16, 16)
+byte_at: Any = _make_load(types.uint8, 8)
+put_word: Any = _make_store(types.uint64, 64)
+put_half: Any = _make_store(types.uint32, 32)
+put_quarter: Any = _make_store(types.uint16, 16)
+put_byte: Any = _make_store(types.uint8, 8)
+address_of: Any = intrinsic(_address_of)
 prefetch: Any = intrinsic(_prefetch)

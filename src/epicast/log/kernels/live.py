@@ -11,6 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from epicast.log.kernels.access import (
+    address_of,
+    half_at,
+    put_half,
+    put_quarter,
+    put_word,
+    quarter_at,
+    word_at,
+)
 from epicast.log.kernels.compiling import compiled, inlined
 
 PAGE_BITS = 16
@@ -75,33 +84,54 @@ def insert_range(
         first += count
 
 
+@inlined
+def _take_out(page: Any, offset: Any, place: Any, counts: Any, bitmaps: Any, lists: Any) -> Any:
+    """Take an offset out of a page; whether it was in."""
+    count = np.int64(half_at(counts + 4 * page))
+    if place >= 0:
+        at = bitmaps + 8 * (place * PAGE_WORDS + (offset >> 6))
+        word, bit = word_at(at), _bit(offset)
+        is_in = word & bit != 0
+        if is_in:
+            put_word(at, word ^ bit)
+    else:
+        at = lists + 2 * LIST_SIZE * (-2 - place)
+        end = at + 2 * count
+        while at < end and quarter_at(at) < offset:
+            at += 2
+        is_in = at < end and quarter_at(at) == offset
+        if is_in:
+            while at + 2 < end:
+                put_quarter(at, quarter_at(at + 2))
+                at += 2
+    if is_in:
+        put_half(counts + 4 * page, count - 1)
+    return is_in
+
+
+@inlined
+def remove_one(
+    seq: Any, origin: Any, pages: Any, places: Any, counts: Any, bitmaps: Any, lists: Any
+) -> Any:
+    """Take out a number; whether it was in. The columns are addresses."""
+    page = (seq >> PAGE_BITS) - origin
+    is_in = False
+    if 0 <= page < pages:
+        place = np.int64(np.int32(half_at(places + 4 * page)))
+        if place != -1:
+            is_in = _take_out(page, seq & _OFFSET, place, counts, bitmaps, lists)
+    return is_in
+
+
 @compiled
 def remove(seqs: Any, origin: Any, places: Any, counts: Any, bitmaps: Any, lists: Any) -> int:
     """Take out the numbers that are in; how many those were."""
     removed = 0
+    pages = len(places)
+    where, sizes = address_of(places), address_of(counts)
+    words, offsets = address_of(bitmaps), address_of(lists)
     for index in range(len(seqs)):
-        seq = np.int64(seqs[index])
-        page = (seq >> PAGE_BITS) - origin
-        if page < 0 or page >= len(places):
-            continue
-        place = np.int64(places[page])
-        offset = seq & _OFFSET
-        if place >= 0:
-            word = place * PAGE_WORDS + (offset >> 6)
-            bit = _bit(offset)
-            if bitmaps[word] & bit:
-                bitmaps[word] ^= bit
-                counts[page] -= 1
-                removed += 1
-        elif place < -1:
-            start = (-2 - place) * LIST_SIZE
-            count = np.int64(counts[page])
-            found = _position(lists, start, count, offset)
-            if found < count and lists[start + found] == offset:
-                for member in range(found, count - 1):
-                    lists[start + member] = lists[start + member + 1]
-                counts[page] -= 1
-                removed += 1
+        removed += remove_one(np.int64(seqs[index]), origin, pages, where, sizes, words, offsets)
     return removed
 
 

@@ -42,6 +42,7 @@ from epicast.protocols.sprinkler.subscriptions import Subscription
 from epicast.protocols.sprinkler.views import ReinforcedView
 
 MakeBuffer = Callable[[StreamInfo], EventBuffer]
+_PROXY_PATIENCE = 20
 _MANY_PEERS = 30
 """More addresses than this may not fit a datagram."""
 
@@ -62,6 +63,8 @@ class Agent(Edge[AgentConfig]):
         self._view = ReinforcedView(node.id, config.view_size, rng)
         self._notifier = Notifier(config, self._view, connects=True)
         self._followed: dict[int, Following] = {}
+        self._mentioned: dict[int, Counter] = {}
+        """How far the proxy was at its last heartbeat."""
         self._exchanges = 0
         self._fallbacks = 0
         self._received = 0
@@ -103,6 +106,9 @@ class Agent(Edge[AgentConfig]):
         super()._handle_welcome(now, source, message, fx)
         if self._is_proxy(source) and self._proxy is not None:
             self._exchange_views(self._proxy, True, fx)  # to be told of news from now on
+            for following in self._followed.values():
+                following.ask_anew()
+            self._compare(now, message.counters, fx)
 
     # -- membership ------------------------------------------------------------------------------
 
@@ -166,7 +172,7 @@ class Agent(Edge[AgentConfig]):
                 if counter.seq > following.asked:
                     self._ask(now, following, source, following.asked + 1, counter.seq, fx)
                     following.asked = counter.seq
-            elif counter.epoch > following.epoch:
+            elif counter.epoch > following.epoch and self._attached:
                 self.timers.set("poll", now)  # the proxy knows
 
     def _ask(
@@ -178,11 +184,18 @@ class Agent(Edge[AgentConfig]):
         last: int,
         fx: Effects,
     ) -> None:
-        deadline = now + self.config.request_timeout_ns
+        # The proxy has everything: it is slow or gone, and the connection tells if it is gone.
+        patience = _PROXY_PATIENCE if self._is_proxy(peer) else 1
+        deadline = now + patience * self.config.request_timeout_ns
+        self._expect(deadline, following, peer, first, last)
+        fx.send(peer, Request(following.info.id, following.epoch, first, last))
+
+    def _expect(
+        self, deadline: int, following: Following, peer: NodeId, first: int, last: int
+    ) -> None:
         following.outstanding.append(Outstanding(peer, first, last, deadline))
         if self.timers.deadline("overdue") > deadline:
             self.timers.set("overdue", deadline)
-        fx.send(peer, Request(following.info.id, following.epoch, first, last))
 
     @handles(Request)
     def _handle_request(self, now: int, source: NodeId, message: Request, fx: Effects) -> None:
@@ -205,24 +218,19 @@ class Agent(Edge[AgentConfig]):
         following = self._followed.get(message.counter.stream)
         if following is None:
             return
-        following.settle(source, message.first, message.last)
+        rest = following.settle(source, message.first, message.last)
         for batch in message.batches:
             if batch.stream == following.info.id:
                 self._arrived(now, batch, fx)
         if message.counter.epoch != following.epoch:
             return
-        from_proxy = self._is_proxy(source)
         for first, last in following.missing(message.first, message.last):
-            if not from_proxy:
+            if self._is_proxy(source):  # it could not read its history: again, but not at once
+                self._expect(now + self.config.request_timeout_ns, following, source, first, last)
+            else:
                 self._fall_back(now, following, first, last, fx)
-        rest = [
-            e for e in following.outstanding if e.peer == source and e.first == message.last + 1
-        ]
-        if rest and message.batches:
-            # The answer was cut short, the rest is there for the asking.
-            entry = rest[0]
-            following.outstanding.remove(entry)
-            self._ask(now, following, source, entry.first, entry.last, fx)
+        if rest is not None:
+            self._ask(now, following, source, *rest, fx)
 
     def _arrived(self, now: int, batch: EventBatch, fx: Effects) -> None:
         following = self._followed.get(batch.stream)
@@ -242,7 +250,7 @@ class Agent(Edge[AgentConfig]):
                         break
                     super()._deliver(subscription, part, fx)
             else:
-                self._serve(now, subscription, following, fx)
+                self._serve(subscription, following, fx)
         self._notifier.add(batch.stream, delivered)
         self.timers.set("notify", now)
 
@@ -268,19 +276,26 @@ class Agent(Edge[AgentConfig]):
     def _handle_advertisement(
         self, now: int, source: NodeId, message: Advertisement, fx: Effects
     ) -> None:
-        """The proxy's heartbeat: whatever neighbours have failed to mention is asked of it."""
+        """The proxy's heartbeat: what it had at the one before and nobody has mentioned since is
+        asked of it."""
         super()._handle_advertisement(now, source, message, fx)
-        if not self._attached or not self._is_proxy(source):
-            return
-        for counter in message.counters:
+        if self._attached and self._is_proxy(source):
+            self._compare(now, message.counters, fx)
+
+    def _compare(self, now: int, counters: Sequence[Counter], fx: Effects) -> None:
+        before, self._mentioned = self._mentioned, {c.stream: c for c in counters}
+        for counter in counters:
             following = self._followed.get(counter.stream)
             if following is None:
                 continue
             if counter.epoch > following.epoch:
                 self._begin_epoch(now, following, counter, fx)
-            elif counter.epoch == following.epoch and counter.seq > following.asked:
-                self._fall_back(now, following, following.asked + 1, counter.seq, fx)
-                following.asked = counter.seq
+                continue
+            earlier = before.get(counter.stream, counter)
+            if earlier.epoch == following.epoch and earlier.seq > following.end:
+                for first, last in following.unasked(earlier.seq):
+                    self._fall_back(now, following, first, last, fx)
+                following.asked = max(following.asked, earlier.seq)
 
     def _begin_epoch(self, now: int, following: Following, counter: Counter, fx: Effects) -> None:
         following.restart(counter, self._make_buffer(following.info))
@@ -295,7 +310,7 @@ class Agent(Edge[AgentConfig]):
         if following is not None and self._within_reach(subscription, following):
             subscription.fresh = False
             subscription.live = True
-            self._serve(now, subscription, following, fx)
+            self._serve(subscription, following, fx)
         else:
             subscription.live = False
             super()._resume(now, subscription, fx)
@@ -307,9 +322,7 @@ class Agent(Edge[AgentConfig]):
         oldest = following.buffer.first or following.end + 1
         return oldest <= subscription.next <= following.end + 1
 
-    def _serve(
-        self, now: int, subscription: Subscription, following: Following, fx: Effects
-    ) -> None:
+    def _serve(self, subscription: Subscription, following: Following, fx: Effects) -> None:
         """Deliver from here; history is the proxy's."""
         while subscription.next <= following.end and subscription.in_flight < subscription.window:
             room = subscription.window - subscription.in_flight
@@ -329,7 +342,7 @@ class Agent(Edge[AgentConfig]):
         if subscription.live:
             following = self._followed.get(subscription.stream)
             if following is not None:
-                self._serve(now, subscription, following, fx)
+                self._serve(subscription, following, fx)
         else:
             super()._on_consumed(now, subscription, fx)
 
@@ -346,6 +359,7 @@ class Agent(Edge[AgentConfig]):
         ):
             fx.send(self._proxy.id, Unsubscribe(subscription.number))
             subscription.live = True
+            self._serve(subscription, following, fx)
 
     @handles(Tail)
     def _handle_tail(self, now: int, source: NodeId, message: Tail, fx: Effects) -> None:

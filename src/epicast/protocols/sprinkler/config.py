@@ -67,7 +67,7 @@ class AgentConfig(EdgeConfig, frozen=True, kw_only=True):
     """Between exchanges of views. Ours: the paper says frequently."""
     ride_bytes: Size = 1024
     """New events up to this size travel inside NOTIFY."""
-    answer_bytes: Size = 512 << 10
+    answer_bytes: Size = 2 << 20
     """The most one answer to a request carries; the requester asks again for the rest."""
 
     proxy_gossip: int = 10
@@ -95,7 +95,7 @@ class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
     shuffle_time_ns: Duration = 1 * _SECOND
     gossip_every_ns: Duration = 1 * _SECOND
     ride_bytes: Size = 1024
-    answer_bytes: Size = 512 << 10
+    answer_bytes: Size = 2 << 20
     """These six as for agents, of which the proxy is one."""
     advertise_every_ns: Duration = 100 * _MILLISECOND
     """Between advertisements to other proxies. Ours: the paper says periodically."""
@@ -114,7 +114,7 @@ class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
     """How much another proxy sends ahead of what was taken here."""
     max_window_bytes: Size = 64 << 20
     """The most a subscriber may ask for."""
-    recent_bytes: Size = 8 << 20
+    recent_bytes: Size = 2 << 20
     """Newest events per stream kept at hand, so that history need not be read for them."""
     read_retry_ns: Duration = 200 * _MILLISECOND
     """After history could not be read."""
@@ -123,8 +123,8 @@ class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Publishers per stream whose last number is remembered, and routes of relayed publications."""
     max_unstable_bytes: Size = 48 << 20
     """Published and not stored yet, per stream; more is refused as busy."""
-    max_hops: int = 4
-    """Proxies a publication may pass."""
+    max_hops: int = 8
+    """Nodes a publication may have passed before it is relayed from here."""
 
     def __post_init__(self) -> None:
         check_region(self)

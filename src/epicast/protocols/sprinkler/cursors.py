@@ -25,8 +25,8 @@ from epicast.protocols.sprinkler.states import StreamState
 class Cursor:
     """One subscription: what comes next, and what is on its way."""
 
-    __slots__ = ("caught_up", "epoch", "in_flight", "next", "number", "peer", "reading", "sent", "state",
-                 "window")  # fmt: skip
+    __slots__ = ("caught_up", "epoch", "in_flight", "next", "number", "peer", "reading", "sent",
+                 "state", "window")  # fmt: skip
 
     def __init__(self, peer: NodeId, message: Subscribe, state: StreamState, window: int) -> None:
         self.peer = peer
@@ -44,16 +44,19 @@ class Cursor:
         """It has been at the end of the stream and is not far behind. Until then it gets history,
         where collected events are not sent any more."""
 
-    def take_note(self, last: int, size: int) -> None:
-        self.next = last + 1
-        self.in_flight += size
-        self.sent.append((last, size))
+    def take_note(self, batches: Sequence[EventBatch]) -> None:
+        """Batch by batch: a subscriber that has taken most of a message may report just that, and
+        then wait for more."""
+        for batch in batches:
+            size = batch.wire_size()
+            self.in_flight += size
+            self.sent.append((batch.last, size))
+        self.next = batches[-1].last + 1
 
     def consumed(self, seq: int) -> None:
         sent = self.sent
         while sent and sent[0][0] <= seq:
             self.in_flight -= sent.popleft()[1]
-        self.next = max(self.next, seq + 1)
 
     def restart(self, epoch: int, after: int) -> None:
         self.epoch = epoch
@@ -115,20 +118,24 @@ class Cursors:
 
     def exposed(self, state: StreamState, batches: Sequence[EventBatch], fx: Effects) -> None:
         """New events at the end of a stream: for whoever has everything before."""
-        first = batches[0].first
+        first, epoch = batches[0].first, state.epoch
         ready: dict[NodeId, None] = {}
-        last, size = batches[-1].last, sum(batch.wire_size() for batch in batches)
+        size = sum(batch.wire_size() for batch in batches)
+        at_once = self._config.chunk_bytes
         for cursor in self._by_stream[state.id]:
             if (
                 cursor.next == first
-                and cursor.epoch == state.epoch
+                and cursor.epoch == epoch
                 and not cursor.reading
                 and cursor.in_flight < cursor.window
-                and (cursor.peer in ready or fx.room(cursor.peer) >= size)
+                and (size <= at_once or cursor.in_flight + size <= cursor.window)
+                and cursor.peer not in ready
+                and fx.room(cursor.peer) >= size
+                and not self._follows_twice(cursor)
             ):
-                cursor.take_note(last, size)
+                cursor.take_note(batches)
                 ready[cursor.peer] = None
-            elif cursor.next > first or cursor.in_flight < cursor.window:
+            else:
                 self._pump(cursor, fx)
         if ready:
             targets = list(ready)
@@ -136,19 +143,28 @@ class Cursors:
             for chunk in self._chunks(batches):
                 fx.send(to, Tail(chunk), DATA)
 
+    def _follows_twice(self, cursor: Cursor) -> bool:
+        """Whether the subscriber has more subscriptions to the stream. What is sent for all of them
+        would then come for those, too, that have no room."""
+        theirs = self._by_peer[cursor.peer]
+        return len(theirs) > 1 and any(
+            other.state is cursor.state and other is not cursor for other in theirs.values()
+        )
+
     def handle_consumed(self, peer: NodeId, message: Consumed, fx: Effects) -> int:
-        """The stream it is about; 0 if there is no such subscription."""
+        """The stream it is about; 0 if it is about nothing that was sent."""
         cursor = self._by_peer.get(peer, {}).get(message.number)
-        if cursor is None:
-            return 0
+        if cursor is None or cursor.epoch != message.epoch:
+            return 0  # of a subscription that has ended, or of an epoch that has
         cursor.consumed(message.seq)
         self._pump(cursor, fx)
         return cursor.state.id
 
     def ready(self, peer: NodeId, fx: Effects) -> None:
         """The link to a peer has room again."""
+        room = fx.room(peer)
         for cursor in list(self._by_peer.get(peer, {}).values()):
-            self._pump(cursor, fx)
+            room = self._pump(cursor, fx, room)
 
     def epoch_changed(self, state: StreamState, fx: Effects) -> None:
         for cursor in list(self._by_stream[state.id]):
@@ -170,29 +186,34 @@ class Cursors:
         fx.send(cursor.peer, Restart(cursor.number, state.id, state.epoch, after), DATA)
         cursor.restart(state.epoch, after)
 
-    def _pump(self, cursor: Cursor, fx: Effects) -> None:
-        """Send what there is, as far as window and link allow."""
+    def _pump(self, cursor: Cursor, fx: Effects, room: int | None = None) -> int:
+        """Send what there is, as far as window and link allow; what room the link has left."""
         state, chunk = cursor.state, self._config.chunk_bytes
+        if room is None:
+            room = fx.room(cursor.peer)
         while (
             not cursor.reading
             and cursor.next <= state.end
             and cursor.in_flight < cursor.window
             and cursor.epoch == state.epoch
         ):
-            room = min(cursor.window - cursor.in_flight, chunk, fx.room(cursor.peer))
-            if room <= 0:
-                return
-            batches = state.recent.read(cursor.next, state.end, room) if cursor.caught_up else []
+            most = min(cursor.window - cursor.in_flight, chunk, room)
+            if most <= 0:
+                return room
+            batches = state.recent.read(cursor.next, state.end, most) if cursor.caught_up else []
             if not batches or batches[0].first != cursor.next:
                 cursor.caught_up = False
-                self._read(cursor, room, fx)
-                return
+                self._read(cursor, most, fx)
+                return room
+            before = cursor.in_flight
             self._send(cursor, batches, fx)
+            room -= cursor.in_flight - before
         cursor.caught_up |= cursor.next > state.end
+        return room
 
     def _send(self, cursor: Cursor, batches: Sequence[EventBatch], fx: Effects) -> None:
         fx.send(cursor.peer, Events(cursor.number, tuple(batches)), DATA)
-        cursor.take_note(batches[-1].last, sum(batch.wire_size() for batch in batches))
+        cursor.take_note(batches)
 
     def _chunks(self, batches: Sequence[EventBatch]) -> Iterable[tuple[EventBatch, ...]]:
         chunk: list[EventBatch] = []

@@ -173,8 +173,7 @@ class Edge(Protocol[EdgeConfigT]):
         self._asked_at = now
         fx.send(self._proxy.id, Poll())
         self.timers.set("poll", now + self._heartbeat_ns)
-        if self._outbox.overdue(now):
-            self._outbox.send_again(now)
+        if self._outbox.repeat_overdue(now):
             self._outbox.send(self._proxy.id, fx)
 
     # -- attached --------------------------------------------------------------------------------
@@ -268,8 +267,9 @@ class Edge(Protocol[EdgeConfigT]):
             return
         if message.epoch == 0:
             self._tell(subscription, NoSuchStream(subscription.stream), fx)
-        else:
+        elif (message.epoch, message.seq) >= (subscription.epoch, subscription.next):
             self._restart(subscription, message.epoch, message.seq, fx)
+        # Otherwise it answers what was asked before an earlier restart came.
 
     def _restart(self, subscription: Subscription, epoch: int, seq: int, fx: Effects) -> None:
         subscription.restart(epoch, seq)

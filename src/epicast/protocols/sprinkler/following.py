@@ -90,9 +90,21 @@ class Following:
             here.add(1, self.end)
         return here.missing(first, last)
 
-    def settle(self, peer: NodeId, first: int, last: int) -> None:
-        """`peer` has answered for first..last: it is not outstanding there any more."""
+    def unasked(self, last: int) -> list[tuple[int, int]]:
+        """What is missing up to `last` and nobody has been asked for: an answer had holes, there
+        was nobody to ask, or what came early found no room."""
+        asked = IntervalSet((entry.first, entry.last) for entry in self.outstanding)
+        return [
+            part
+            for first, end in self.missing(self.end + 1, last)
+            for part in asked.missing(first, end)
+        ]
+
+    def settle(self, peer: NodeId, first: int, last: int) -> tuple[int, int] | None:
+        """`peer` has answered for first..last: it is not outstanding there any more. The rest of
+        what it was asked for, if its answer was cut short."""
         kept: list[Outstanding] = []
+        rest = None
         for entry in self.outstanding:
             if entry.peer != peer or entry.last < first or entry.first > last:
                 kept.append(entry)
@@ -100,8 +112,9 @@ class Following:
             if entry.first < first:
                 kept.append(Outstanding(peer, entry.first, first - 1, entry.deadline))
             if entry.last > last:
-                kept.append(Outstanding(peer, last + 1, entry.last, entry.deadline))
+                rest = (last + 1, entry.last)
         self.outstanding = kept
+        return rest
 
     def overdue(self, now: int) -> list[Outstanding]:
         """Take out what was asked for too long ago, or of somebody who is gone."""
@@ -117,6 +130,11 @@ class Following:
         for entry in self.outstanding:
             if entry.peer == peer:
                 entry.deadline = 0
+
+    def ask_anew(self) -> None:
+        """Nobody may remember what they were asked for."""
+        self.outstanding = []
+        self.asked = self.end
 
     def restart(self, start: Counter, buffer: EventBuffer) -> None:
         self.epoch = start.epoch

@@ -98,9 +98,10 @@ class Unsubscribe(Message):
 
 @register(68)
 class Consumed(Message):
-    """Everything up to `seq` has been taken: there is room for more."""
+    """Everything up to `seq` of `epoch` has been taken: there is room for more."""
 
     number: int
+    epoch: int
     seq: int
 
 
@@ -152,9 +153,11 @@ class Publish(Message):
     stream: int
     publisher: int
     first: int
+    settled: int
+    """Everything of the publisher up to this number has been answered, and will not come again."""
     level: str
-    hops: int
-    """How many proxies may still relay it."""
+    path: tuple[int, ...]
+    """Who has it from whom: the answer goes back the same way, the last one first."""
     batch: EventBatch
 
 
@@ -166,6 +169,8 @@ class Published(Message):
 
     stream: int
     publisher: int
+    path: tuple[int, ...]
+    """The rest of the way back."""
     acks: tuple[tuple[int, int], ...]
 
 
@@ -175,6 +180,7 @@ class Refused(Message):
 
     stream: int
     publisher: int
+    path: tuple[int, ...]
     first: int
     last: int
     code: RefusalCode
@@ -228,3 +234,15 @@ class Skipped(Message):
     number: int
     first: int
     last: int
+
+
+@register(82)
+class StatusRequest(Message):
+    """How are you? Asked by people's tools, not by protocols."""
+
+
+@register(83)
+class StatusReply(Message):
+    """JSON, described where services are."""
+
+    document: bytes

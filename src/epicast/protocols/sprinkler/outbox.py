@@ -2,8 +2,9 @@
 
 Publications of one publisher to one stream form a lane: numbered without gaps, sent in order,
 sent again from the oldest unanswered one after a reconnection, a refusal for lack of room, or a
-long silence. If one is refused for good, those behind it take its numbers, so that the rest of the
-lane is not held up: the owner takes nothing behind a gap, so none of them has been stored.
+long silence. Each says up to where everything has been answered. So the owner, which takes nothing
+behind a gap, knows that what was refused for good will not come any more. No number is used twice,
+whatever copies of a publication are still under way.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from epicast.core import DATA, Effects, NodeId, Publication
 from epicast.protocols.sprinkler.config import EdgeConfig
 from epicast.protocols.sprinkler.messages import Publish, Published, RefusalCode, Refused
 
-_MAX_HOPS = 8
-
 
 class _Waiting(Struct, gc=False):
     publication: Publication
@@ -28,13 +27,14 @@ class _Waiting(Struct, gc=False):
 
 
 class _Lane:
-    __slots__ = ("next", "publisher", "stream", "to_send", "waiting")
+    __slots__ = ("answered_at", "next", "publisher", "stream", "to_send", "waiting")
 
     def __init__(self, stream: int, publisher: int, first: int) -> None:
         self.stream = stream
         self.publisher = publisher
         self.next = first
         self.waiting: deque[_Waiting] = deque()
+        self.answered_at = 0
         self.to_send = 0
         """How many at the end of `waiting` have not been sent on the present connection."""
 
@@ -45,7 +45,6 @@ class Outbox:
         self._lanes: dict[tuple[int, int], _Lane] = {}
         self._events = 0
         self._bytes = 0
-        self._answered_at = 0
         self.resent = 0
 
     @property
@@ -59,12 +58,7 @@ class Outbox:
     def unanswered(self) -> int:
         return self._events
 
-    def knows(self, stream: int, publisher: int) -> bool:
-        return (stream, publisher) in self._lanes
-
     def add(self, now: int, publications: Sequence[Publication]) -> None:
-        if not self._events:
-            self._answered_at = now
         for publication in publications:
             batch = publication.batch
             key = (batch.stream, publication.publisher)
@@ -72,6 +66,8 @@ class Outbox:
             if lane is None:
                 lane = self._lanes[key] = _Lane(*key, publication.first)
             count, size = batch.last - batch.first + 1, batch.wire_size()
+            if not lane.waiting:
+                lane.answered_at = now
             entry = _Waiting(publication, lane.next, lane.next + count - 1, size)
             lane.next += count
             lane.waiting.append(entry)
@@ -81,14 +77,16 @@ class Outbox:
 
     def send(self, proxy: NodeId, fx: Effects) -> None:
         """Send what was not sent yet, as far as the link has room."""
+        room = fx.room(proxy)
         for lane in self._lanes.values():
             while lane.to_send:
                 entry = lane.waiting[-lane.to_send]
-                if fx.room(proxy) < entry.size:
+                if room < entry.size:
                     return
-                publication = entry.publication
+                room -= entry.size
+                publication, settled = entry.publication, lane.waiting[0].first - 1
                 message = Publish(
-                    lane.stream, lane.publisher, entry.first, publication.level, _MAX_HOPS,
+                    lane.stream, lane.publisher, entry.first, settled, publication.level, (),
                     publication.batch,
                 )  # fmt: skip
                 fx.send(proxy, message, DATA)
@@ -97,19 +95,25 @@ class Outbox:
     def send_again(self, now: int) -> None:
         """Whatever was sent may be lost: everything unanswered is to be sent once more."""
         for lane in self._lanes.values():
-            self._send_lane_again(lane)
-        self._answered_at = now
+            self._send_lane_again(now, lane)
 
-    def overdue(self, now: int) -> bool:
-        """Whether an answer should have come by now."""
-        sent = any(lane.to_send < len(lane.waiting) for lane in self._lanes.values())
-        return sent and now - self._answered_at >= self._config.acknowledge_within_ns
+    def repeat_overdue(self, now: int) -> bool:
+        """Have sent once more what an answer should have come to by now; whether there is any."""
+        oldest = now - self._config.acknowledge_within_ns
+        overdue = [
+            lane
+            for lane in self._lanes.values()
+            if lane.to_send < len(lane.waiting) and lane.answered_at <= oldest
+        ]
+        for lane in overdue:
+            self._send_lane_again(now, lane)
+        return bool(overdue)
 
     def handle_published(self, now: int, message: Published, fx: Effects) -> None:
         lane = self._lanes.get((message.stream, message.publisher))
         if lane is None or not message.acks:
             return
-        self._answered_at = now
+        lane.answered_at = now
         numbers = dict(message.acks)
         newest, newest_seq = message.acks[-1]
         while lane.waiting and lane.waiting[0].last <= newest:
@@ -123,26 +127,19 @@ class Outbox:
         lane = self._lanes.get((message.stream, message.publisher))
         if lane is None:
             return False
-        self._answered_at = now
         if message.code in (RefusalCode.BUSY, RefusalCode.GAP):
-            self._send_lane_again(lane)
+            self._send_lane_again(now, lane)
             return True
         refused = next((w for w in lane.waiting if w.first <= message.first <= w.last), None)
-        if refused is None:
-            return False
-        at = lane.waiting.index(refused)
-        del lane.waiting[at]
-        self._forget(lane, refused)
-        fx.refuse(refused.publication, f"{message.code.name}: {message.detail}")
-        number = refused.first
-        for entry in list(lane.waiting)[at:]:
-            entry.first, entry.last = number, number + entry.last - entry.first
-            number = entry.last + 1
-        lane.next = number
-        self._send_lane_again(lane)
+        if refused is not None:
+            lane.waiting.remove(refused)
+            self._forget(lane, refused)
+            fx.refuse(refused.publication, f"{message.code.name}: {message.detail}")
+            self._send_lane_again(now, lane)  # what is behind it was not taken
         return False
 
-    def _send_lane_again(self, lane: _Lane) -> None:
+    def _send_lane_again(self, now: int, lane: _Lane) -> None:
+        lane.answered_at = now
         self.resent += len(lane.waiting) - lane.to_send
         lane.to_send = len(lane.waiting)
 

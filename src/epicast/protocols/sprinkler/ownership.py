@@ -21,6 +21,8 @@ class Pending(Struct, gc=False):
 
     peer: NodeId
     """Whom it came from, which may have relayed it."""
+    path: tuple[NodeId, ...]
+    """Whom that one had it from."""
     publisher: int
     first: int
     last: int
@@ -43,6 +45,9 @@ class Ownership:
         self._stable = dict(publishers)
         """The same, of what is stored."""
         self._unstable: deque[Pending] = deque()
+        self._failed: dict[tuple[int, int], int] = {}
+        """Publisher and last number of what could not be stored, and its first number. Copies of it
+        that still come must not be stored either: their publisher was told."""
 
     def take(
         self, wall: int, peer: NodeId, message: Publish, regions: int
@@ -52,11 +57,16 @@ class Ownership:
         batch, publisher = message.batch, message.publisher
         first, last = message.first, message.first + batch.last - batch.first
         known = self._accepted.get(publisher)
+        # Of a publisher that is not known, or had something refused, its own word counts: what it
+        # has no answer to will come again, and must not come behind what it has published later.
+        expected = message.settled + 1 if known is None else max(known, message.settled) + 1
+        if first > expected:
+            return Refusal(RefusalCode.GAP, f"{expected} is expected next, not {first}")
+        if (publisher, last) in self._failed:
+            return Refusal(RefusalCode.STORAGE, "it could not be stored when it first came")
         if known is not None:
-            if first > known + 1:
-                return Refusal(RefusalCode.GAP, f"{known + 1} is expected next, not {first}")
             if last <= known:
-                return self._again(peer, publisher, first, last, regions)
+                return self._again(peer, message, last, regions)
             if first <= known:
                 batch = batch.slice(batch.first + known + 1 - first, batch.last)
                 first = known + 1
@@ -68,17 +78,21 @@ class Ownership:
         if known is not None:
             del self._accepted[publisher]  # to be the most recent one
         self._accepted[publisher] = last
-        self._unstable.append(Pending(peer, publisher, first, last, numbered.last, regions))
+        self._unstable.append(
+            Pending(peer, message.path, publisher, first, last, numbered.last, regions)
+        )
         return numbered
 
-    def _again(
-        self, peer: NodeId, publisher: int, first: int, last: int, regions: int
-    ) -> Pending | None:
+    def _again(self, peer: NodeId, message: Publish, last: int, regions: int) -> Pending | None:
+        """What to acknowledge once more. Where it is in the stream is not known any more, only
+        where it is not: behind the end."""
         for pending in self._unstable:
-            if pending.publisher == publisher and pending.last >= last:
-                pending.peer = peer  # the answer goes where it was asked for last
+            if pending.publisher == message.publisher and pending.last >= last:
+                # The answer goes where it was asked for last.
+                pending.peer, pending.path = peer, message.path
                 return None
-        return Pending(peer, publisher, first, last, self._state.end, regions)
+        end = self._state.end
+        return Pending(peer, message.path, message.publisher, message.first, last, end, regions)
 
     def stabilise(self, seq: int) -> list[Pending]:
         """Everything up to `seq` is stored: what to acknowledge, as far as this region goes."""
@@ -99,16 +113,14 @@ class Ownership:
         return done
 
     def fail(self, first: int) -> list[Pending]:
-        """Nothing from `first` on was stored: what to refuse. Its numbers are used again."""
+        """Nothing from `first` on was stored: what to refuse. The stream's numbers are used again,
+        those of the publishers are not."""
         failed: list[Pending] = []
         while self._unstable and self._unstable[-1].seq >= first:
             failed.append(self._unstable.pop())
-        for pending in failed:
-            if pending.publisher in self._stable:
-                self._accepted[pending.publisher] = self._stable[pending.publisher]
-            else:
-                self._accepted.pop(pending.publisher, None)
-        for pending in self._unstable:  # of the same publishers, stored soon
-            self._accepted[pending.publisher] = pending.last
         failed.reverse()
+        for pending in failed:
+            self._failed[pending.publisher, pending.last] = pending.first
+        while len(self._failed) > self._max_publishers:
+            del self._failed[next(iter(self._failed))]
         return failed

@@ -35,6 +35,8 @@ from epicast.protocols.sprinkler.messages import (
     Refused,
     Request,
     Restart,
+    StatusReply,
+    StatusRequest,
     StreamInfo,
     Subscribe,
     Tail,
@@ -53,6 +55,8 @@ from epicast.protocols.sprinkler.views import ReinforcedView
 
 Admit = Callable[[StreamInfo, EventBatch], str]
 """What is wrong with a publication; empty if nothing is."""
+Status = Callable[[], bytes]
+"""What to tell those who ask how things are."""
 
 
 class ProxyPlan(Struct, frozen=True):
@@ -75,19 +79,21 @@ class Proxy(Protocol[ProxyConfig]):
         *,
         plan: ProxyPlan,
         admit: Admit | None = None,
+        status: Status = bytes,
     ) -> None:
         super().__init__(node, config, rng)
         if len({info.id for info in plan.streams}) < len(plan.streams):
             raise ConfigError("two streams with one id")
         self._plan = plan
         self._admit = admit or _admit_all
+        self._status = status
         self._others = {peer.id: peer for peer in plan.proxies if peer.id != node.id}
         self._connected: dict[NodeId, None] = {}
         """Of the other proxies, those that can be reached."""
         self._states: dict[int, StreamState] = {}
         self._owned: dict[int, Ownership] = {}
         self._regional = RegionalAcks(config.max_publishers)
-        self._relays = Relays(config.max_publishers)
+        self._relays = Relays(config.max_hops)
         self._view = ReinforcedView(node.id, config.view_size, rng)
         self._notifier = Notifier(config, self._view, connects=False)
         self._attached: dict[NodeId, None] = {}
@@ -151,7 +157,6 @@ class Proxy(Protocol[ProxyConfig]):
 
     def on_peer_down(self, now: int, peer: NodeId, fx: Effects) -> None:
         self._cursors.forget(peer)
-        self._relays.forget(peer)
         self._view.remove(peer)
         self._notifier.remove(peer)
         self._attached.pop(peer, None)
@@ -226,13 +231,16 @@ class Proxy(Protocol[ProxyConfig]):
         elif message.stream in self._owned:
             self._take_publication(now, source, state, message, fx)
         else:
-            self._relays.forward(source, message, state.info.owner, self._connected, fx)
+            owner, followed = state.info.owner, self._sources.source_of(state.id)
+            towards = (n for n in (owner, followed, *self._connected) if n in self._connected)
+            self._relays.forward(source, message, towards, fx)
 
     def on_publish(self, now: int, publications: Sequence[Publication], fx: Effects) -> None:
         """Of the service itself: events that expire. Nobody waits for an answer."""
         for publication in publications:
             batch = publication.batch
-            message = Publish(batch.stream, publication.publisher, publication.first, "", 0, batch)
+            first = publication.first
+            message = Publish(batch.stream, publication.publisher, first, first - 1, "", (), batch)
             if batch.stream in self._owned:
                 state = self._states[batch.stream]
                 self._take_publication(now, self.node.id, state, message, fx)
@@ -246,39 +254,46 @@ class Proxy(Protocol[ProxyConfig]):
         regions = regions_of(message.level)
         if regions is None or regions > len(self._others):
             detail = f"level {message.level!r}: there are {len(self._others)} other regions"
-            fx.send(source, refusal(message, RefusalCode.LEVEL, detail))
+            self._refuse(source, refusal(message, RefusalCode.LEVEL, detail), fx)
             return
-        if regions and not self._regional.has_room(message.stream):
-            fx.send(source, refusal(message, RefusalCode.BUSY, "too many acknowledgements wait"))
+        if not self._regional.has_room(message.stream, message.publisher, regions):
+            detail = "too many acknowledgements wait"
+            self._refuse(source, refusal(message, RefusalCode.BUSY, detail), fx)
             return
         if state.unstable_bytes > self.config.max_unstable_bytes:
-            fx.send(source, refusal(message, RefusalCode.BUSY, "the store is behind"))
+            self._refuse(source, refusal(message, RefusalCode.BUSY, "the store is behind"), fx)
             return
         problem = "a hole" if batch.tombstones else self._admit(state.info, batch)
         if message.first < 1 or problem:
             problem = problem or "a publisher's numbers start at 1"
-            fx.send(source, refusal(message, RefusalCode.INVALID, problem))
+            self._refuse(source, refusal(message, RefusalCode.INVALID, problem), fx)
             return
         taken = owned.take(now + fx.wall_offset, source, message, regions)
         if isinstance(taken, EventBatch):
             state.take(taken)
             fx.append(taken)
         elif isinstance(taken, Refusal):
-            fx.send(source, refusal(message, taken.code, taken.detail))
+            self._refuse(source, refusal(message, taken.code, taken.detail), fx)
         elif taken is not None:
-            self._acknowledge(message.stream, [taken], fx)
+            self._acknowledge_in_turn(message.stream, [taken], fx)
+
+    def _refuse(self, peer: NodeId, refused: Refused, fx: Effects) -> None:
+        if peer != self.node.id:
+            fx.send(peer, refused)
+
+    def _acknowledge_in_turn(self, stream: int, done: Sequence[Pending], fx: Effects) -> None:
+        """What is stored here may still have to wait for other regions."""
+        self._acknowledge(stream, [p for p in done if not self._regional.wait(stream, p)], fx)
 
     def _acknowledge(self, stream: int, done: Sequence[Pending], fx: Effects) -> None:
         """Tell publishers, with one message for all that one has published in this step."""
-        acks: dict[tuple[NodeId, int], list[tuple[int, int]]] = {}
+        acks: dict[tuple[NodeId, tuple[NodeId, ...], int], list[tuple[int, int]]] = {}
         for pending in done:
-            if pending.regions and self._regional.wait(stream, pending):
-                continue
-            who = (pending.peer, pending.publisher)
+            who = (pending.peer, pending.path, pending.publisher)
             acks.setdefault(who, []).append((pending.last, pending.seq))
-        for (peer, publisher), numbers in acks.items():
+        for (peer, path, publisher), numbers in acks.items():
             if peer != self.node.id:
-                fx.send(peer, Published(stream, publisher, tuple(numbers)))
+                fx.send(peer, Published(stream, publisher, path, tuple(numbers)))
 
     def _heard_of_region(self, proxy: NodeId, stream: int, seq: int, fx: Effects) -> None:
         if stream in self._owned:
@@ -305,7 +320,7 @@ class Proxy(Protocol[ProxyConfig]):
             return
         owned = self._owned.get(stream)
         if owned is not None:
-            self._acknowledge(stream, owned.stabilise(seq), fx)
+            self._acknowledge_in_turn(stream, owned.stabilise(seq), fx)
         else:
             self._report_consumed(state, shown, fx)
         self._cursors.exposed(state, shown, fx)
@@ -323,10 +338,10 @@ class Proxy(Protocol[ProxyConfig]):
             return
         for pending in owned.fail(first):
             refused = Refused(
-                stream, pending.publisher, pending.first, pending.last, RefusalCode.STORAGE, reason
-            )
-            if pending.peer != self.node.id:
-                fx.send(pending.peer, refused)
+                stream, pending.publisher, pending.path, pending.first, pending.last,
+                RefusalCode.STORAGE, reason,
+            )  # fmt: skip
+            self._refuse(pending.peer, refused, fx)
 
     def _report_consumed(
         self, state: StreamState, shown: Sequence[EventBatch], fx: Effects
@@ -335,7 +350,7 @@ class Proxy(Protocol[ProxyConfig]):
         total = self._consumed.get(number, 0) + sum(batch.wire_size() for batch in shown)
         source = self._sources.source_of(state.id)
         if source and (total >= self.config.window_bytes // 8 or state.end == state.taken):
-            fx.send(source, Consumed(number, state.end))
+            fx.send(source, Consumed(number, state.epoch, state.end))
             total = 0
         self._consumed[number] = total
 
@@ -433,6 +448,10 @@ class Proxy(Protocol[ProxyConfig]):
         fx.send(peer, message, DATAGRAM if len(message.view) <= 30 else CONTROL)
 
     # -- looking inside --------------------------------------------------------------------------
+
+    @handles(StatusRequest)
+    def _handle_status(self, now: int, source: NodeId, message: StatusRequest, fx: Effects) -> None:
+        fx.send(source, StatusReply(self._status()))
 
     def _counter(self, stream: int) -> Counter:
         return self._states[stream].counter

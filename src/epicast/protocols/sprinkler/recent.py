@@ -7,8 +7,9 @@ from typing import Protocol as Interface
 
 from epicast.core import EventBatch
 
-_PINS_TOO_MUCH = 32
-"""A batch that keeps so many times its own size alive is copied."""
+_SMALL_BYTES = 4096
+"""Batches up to this size are copied out of what they were received in, which may be much larger;
+larger ones come dense enough."""
 _DEAD_ENTRIES = 256
 
 
@@ -57,7 +58,7 @@ class RecentBatches:
         if newest is not None and (newest.last + 1 != batch.first or newest.epoch != batch.epoch):
             self.clear()
         size = batch.wire_size()
-        if batch.pinned_bytes > _PINS_TOO_MUCH * size:
+        if size <= _SMALL_BYTES and batch.pinned_bytes > 2 * size:
             batch = batch.copied()
         self._batches.append(batch)
         self._lasts.append(batch.last)

@@ -19,19 +19,30 @@ def regions_of(level: str) -> int | None:
 
 
 class RegionalAcks:
-    """How far the other proxies are in the streams owned here, and who waits for that."""
+    """How far the other proxies are in the streams owned here, and who waits for that.
+
+    An acknowledgement speaks for everything of its publisher before it. So those that ask for less
+    wait behind those of the same publisher that ask for more.
+    """
 
     def __init__(self, max_waiting: int) -> None:
         self._max_waiting = max_waiting
         self._counters: dict[int, dict[NodeId, int]] = {}
         self._waiting: dict[int, list[Pending]] = {}
 
-    def has_room(self, stream: int) -> bool:
-        return len(self._waiting.get(stream, ())) < self._max_waiting
+    def has_room(self, stream: int, publisher: int, regions: int) -> bool:
+        """Whether a publication that may have to wait can."""
+        waiting = self._waiting.get(stream)
+        if not waiting or len(waiting) < self._max_waiting:
+            return True
+        return not regions and all(pending.publisher != publisher for pending in waiting)
 
     def wait(self, stream: int, pending: Pending) -> bool:
         """Whether it has to wait."""
-        if self._reached(stream, pending):
+        waiting = self._waiting.get(stream)
+        if self._reached(stream, pending) and not (
+            waiting and any(before.publisher == pending.publisher for before in waiting)
+        ):
             return False
         self._waiting.setdefault(stream, []).append(pending)
         return True
@@ -42,14 +53,21 @@ class RegionalAcks:
         if seq <= counters.get(proxy, 0):
             return []
         counters[proxy] = seq
-        waiting = self._waiting.get(stream)
-        if not waiting:
-            return []
-        done = [pending for pending in waiting if self._reached(stream, pending)]
+        done: list[Pending] = []
+        kept: list[Pending] = []
+        held_up: set[int] = set()
+        for pending in self._waiting.get(stream, ()):
+            if pending.publisher not in held_up and self._reached(stream, pending):
+                done.append(pending)
+            else:
+                held_up.add(pending.publisher)
+                kept.append(pending)
         if done:
-            self._waiting[stream] = [p for p in waiting if not self._reached(stream, p)]
+            self._waiting[stream] = kept
         return done
 
     def _reached(self, stream: int, pending: Pending) -> bool:
+        if not pending.regions:
+            return True
         counters = self._counters.get(stream, {})
         return sum(seq >= pending.seq for seq in counters.values()) >= pending.regions

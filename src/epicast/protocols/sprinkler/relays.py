@@ -1,69 +1,64 @@
 """Publications for streams owned elsewhere: on to the owner, by whatever way there is, and back.
 
-A relay keeps nothing but where an answer goes. If anything is lost on the way, the publisher sends
-it again, and the owner recognises what it has.
+A relay keeps nothing. A publication notes whom it came from, its answer goes back along these
+notes; nobody who is noted is sent it again, so neither can go in circles. If anything is lost on
+the way, the publisher sends it again, and the owner recognises what it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from epicast.core import DATA, Effects, NodeId
 from epicast.protocols.sprinkler.messages import Publish, Published, RefusalCode, Refused
 
 
 class Relays:
-    __slots__ = ("_max_routes", "_routes", "relayed")
+    __slots__ = ("_max_hops", "relayed")
 
-    def __init__(self, max_routes: int) -> None:
-        self._max_routes = max_routes
-        self._routes: dict[tuple[int, int], NodeId] = {}
-        """From (stream, publisher) to who hears the answer; the least recent first."""
+    def __init__(self, max_hops: int) -> None:
+        self._max_hops = max_hops
         self.relayed = 0
 
     def forward(
-        self,
-        peer: NodeId,
-        message: Publish,
-        owner: NodeId,
-        others: Collection[NodeId],
-        fx: Effects,
+        self, peer: NodeId, message: Publish, towards: Iterable[NodeId], fx: Effects
     ) -> None:
-        """Send a publication to its owner, or to another proxy if the owner is out of reach."""
-        towards = owner if owner in others else 0
-        if not towards:
-            towards = next((other for other in others if other != peer), 0)
-        if not towards or message.hops < 1:
+        """Send a publication on to the first of `towards` that it has not come from."""
+        path = (*message.path, peer)
+        onward_to = next((node for node in towards if node not in path), 0)
+        if not onward_to or len(path) > self._max_hops:
             fx.send(peer, refusal(message, RefusalCode.BUSY, "no way to the owner"))
-            return
-        route = (message.stream, message.publisher)
-        self._routes.pop(route, None)
-        self._routes[route] = peer
-        if len(self._routes) > self._max_routes:
-            del self._routes[next(iter(self._routes))]
-        self.relayed += 1
-        onward = Publish(
-            message.stream, message.publisher, message.first, message.level, message.hops - 1,
-            message.batch,
-        )  # fmt: skip
-        if fx.room(towards) < message.batch.wire_size():
+        elif fx.room(onward_to) < message.batch.wire_size():
             fx.send(peer, refusal(message, RefusalCode.BUSY, "the way to the owner is congested"))
         else:
-            fx.send(towards, onward, DATA)
+            self.relayed += 1
+            onward = Publish(
+                message.stream, message.publisher, message.first, message.settled, message.level,
+                path, message.batch,
+            )  # fmt: skip
+            fx.send(onward_to, onward, DATA)
 
     def back(self, message: Published | Refused, fx: Effects) -> None:
-        peer = self._routes.get((message.stream, message.publisher))
-        if peer is None:
+        """Send an answer one step back."""
+        if not message.path:
             fx.drop("answer to nobody", 0, message.stream)
+            return
+        path, peer = message.path[:-1], message.path[-1]
+        if isinstance(message, Published):
+            fx.send(peer, Published(message.stream, message.publisher, path, message.acks))
         else:
-            fx.send(peer, message)
-
-    def forget(self, peer: NodeId) -> None:
-        gone = [route for route, towards in self._routes.items() if towards == peer]
-        for route in gone:
-            del self._routes[route]
+            fx.send(
+                peer,
+                Refused(
+                    message.stream, message.publisher, path, message.first, message.last,
+                    message.code, message.detail,
+                ),
+            )  # fmt: skip
 
 
 def refusal(message: Publish, code: RefusalCode, detail: str) -> Refused:
+    """The answer to whom the publication came from."""
     last = message.first + message.batch.last - message.batch.first
-    return Refused(message.stream, message.publisher, message.first, last, code, detail)
+    return Refused(
+        message.stream, message.publisher, message.path, message.first, last, code, detail
+    )

@@ -25,7 +25,8 @@ from epicast.protocols.sprinkler.notices import NoSuchStream, Restarted
 from epicast.protocols.sprinkler.relays import Relays
 from epicast.protocols.sprinkler.subscriptions import LOCAL, Subscription
 
-_MAX_ROUTES = 1 << 16
+_MAX_HOPS = 1
+"""A client's publications come from the client."""
 _FIRST_NUMBER = 1 << 32
 """Subscriptions of clients are numbered from here, those of an application below."""
 
@@ -41,7 +42,7 @@ class Sidecar(Agent):
     ) -> None:
         super().__init__(node, config, rng, make_buffer=make_buffer)
         self._clients: dict[NodeId, dict[int, Subscription]] = {}
-        self._relays = Relays(_MAX_ROUTES)
+        self._relays = Relays(_MAX_HOPS)
         self._next_number = _FIRST_NUMBER
         self._expected: dict[NodeId, Peer] = {}
         """Who came before this node was attached itself."""
@@ -82,7 +83,6 @@ class Sidecar(Agent):
         for subscription in self._clients.pop(peer, {}).values():
             self.unsubscribe(subscription.number)
         self._expected.pop(peer, None)
-        self._relays.forget(peer)
         super().on_peer_down(now, peer, fx)
 
     # -- subscriptions of clients ----------------------------------------------------------------
@@ -120,7 +120,7 @@ class Sidecar(Agent):
     @handles(Consumed)
     def _handle_consumed(self, now: int, source: NodeId, message: Consumed, fx: Effects) -> None:
         subscription = self._clients.get(source, {}).get(message.number)
-        if subscription is not None:
+        if subscription is not None and message.epoch == subscription.epoch:
             self.consumed(subscription.number, message.seq)
 
     def _hand_over(self, subscription: Subscription, batch: EventBatch, fx: Effects) -> None:
@@ -144,19 +144,19 @@ class Sidecar(Agent):
     @handles(Publish)
     def _handle_publish(self, now: int, source: NodeId, message: Publish, fx: Effects) -> None:
         assert self._proxy is not None
-        reachable = (self._proxy.id,) if self._attached else ()
-        self._relays.forward(source, message, self._proxy.id, reachable, fx)
+        towards = (self._proxy.id,) if self._attached else ()
+        self._relays.forward(source, message, towards, fx)
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
-        if self._outbox.knows(message.stream, message.publisher):
-            super()._handle_published(now, source, message, fx)
-        else:
+        if message.path:
             self._relays.back(message, fx)
+        else:
+            super()._handle_published(now, source, message, fx)
 
     @handles(Refused)
     def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
-        if self._outbox.knows(message.stream, message.publisher):
-            super()._handle_refused(now, source, message, fx)
-        else:
+        if message.path:
             self._relays.back(message, fx)
+        else:
+            super()._handle_refused(now, source, message, fx)

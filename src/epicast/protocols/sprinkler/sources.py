@@ -4,7 +4,8 @@ For each such stream a proxy is subscribed to at most one other proxy, any that 
 remembers what that one advertised last and when. It switches to another that advertises more than
 that by `C / (T - t)`. Deviations, see the errata: a subscription starts at the proxy's own counter;
 every advertisement of the present source refreshes what is expected of it; a source that is lost or
-silent is forgotten, and then whoever is not behind will do.
+silent is forgotten, and then whoever is not behind will do. And one that has had nothing new for
+long while another has is left: it may be cut off itself, which no margin would ever show.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class Expectation(Struct):
     seq: int = 0
     time: int = 0
     epoch: int = 0
+    outdone_at: int | None = None
+    """Since when another one is further and this one does not move."""
 
 
 class Sources:
@@ -33,9 +36,12 @@ class Sources:
         self, node: NodeId, config: ProxyConfig, states: Mapping[int, StreamState]
     ) -> None:
         self._config = config
+        self._patience_ns = config.silence * config.advertise_every_ns
         self._states = {s: state for s, state in states.items() if state.info.owner != node}
         self._expects = {stream: Expectation() for stream in self._states}
         self._numbers = {stream: at for at, stream in enumerate(self._states, 1)}
+        self._latest: dict[int, NodeId] = {}
+        """The present source of each stream, or the one before there was none."""
         self.switches = 0
 
     def source_of(self, stream: int) -> NodeId:
@@ -53,18 +59,30 @@ class Sources:
             return
         expects = self._expects[counter.stream]
         if expects.source == peer:
+            if (counter.epoch, counter.seq) > (expects.epoch, expects.seq):
+                expects.outdone_at = None
             expects.seq, expects.time, expects.epoch = counter.seq, now, counter.epoch
             return
         if expects.source == 0:
             if counter.epoch == state.epoch and counter.seq < state.end:
                 return
-            if counter.seq == state.end and peer != state.info.owner:
-                return  # it has nothing new, and is not who will have it first
+            nothing_new = (counter.epoch, counter.seq) == (state.epoch, state.end)
+            if nothing_new and peer != state.info.owner:
+                return  # nor is it who will have it first
         elif counter.epoch <= expects.epoch:
+            if counter.epoch < expects.epoch or counter.seq <= expects.seq:
+                return
             passed = (now - expects.time) / 1e9
-            if passed <= 0 or counter.seq <= expects.seq + self._config.hysteresis / passed:
+            far_ahead = passed > 0 and counter.seq > expects.seq + self._config.hysteresis / passed
+            if not far_ahead and not self._is_stuck(now, expects):
                 return
         self._follow(now, peer, counter, state, fx)
+
+    def _is_stuck(self, now: int, expects: Expectation) -> bool:
+        """Another is further. Has the present source been outdone for long without moving?"""
+        if expects.outdone_at is None:
+            expects.outdone_at = now
+        return now - expects.outdone_at > self._patience_ns
 
     def _follow(
         self, now: int, peer: NodeId, counter: Counter, state: StreamState, fx: Effects
@@ -72,12 +90,12 @@ class Sources:
         expects, number = self._expects[state.id], self._numbers[state.id]
         if expects.source:
             fx.send(expects.source, Unsubscribe(number))
-            self.switches += 1
+        self.switches += self._latest.get(state.id, peer) != peer
+        self._latest[state.id] = peer
         fx.send(
             peer, Subscribe(number, state.id, state.epoch, state.taken, self._config.window_bytes)
         )
-        expects.source, expects.seq, expects.time = peer, counter.seq, now
-        expects.epoch = counter.epoch
+        self._expects[state.id] = Expectation(peer, counter.seq, now, counter.epoch)
 
     def resubscribe(self, stream: int, fx: Effects) -> None:
         """Something was missing, or could not be stored: have it sent again."""
@@ -96,9 +114,8 @@ class Sources:
                 self._reset(now, stream)
 
     def forget_silent(self, now: int, fx: Effects) -> None:
-        patience = self._config.silence * self._config.advertise_every_ns
         for stream, expects in self._expects.items():
-            if expects.source and now - expects.time > patience:
+            if expects.source and now - expects.time > self._patience_ns:
                 self.leave(now, stream, fx)
 
     def leave(self, now: int, stream: int, fx: Effects) -> None:

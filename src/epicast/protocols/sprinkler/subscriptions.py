@@ -69,7 +69,7 @@ class Subscription:
         """Tell the proxy that serves this, but not about every trifle."""
         if self._unreported * 4 >= self.window:
             self._unreported = 0
-            fx.send(proxy, Consumed(self.number, self._reported))
+            fx.send(proxy, Consumed(self.number, self.epoch, self._reported))
 
     def restart(self, epoch: int, seq: int) -> None:
         self.epoch = epoch

@@ -1,0 +1,68 @@
+"""`epicast agent`: an agent for the applications of this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from epicast.cli.output import say
+from epicast.cli.serving import (
+    FileArgument,
+    JsonOption,
+    LogFormatChoice,
+    LogFormatOption,
+    LogLevel,
+    LogLevelOption,
+    announce_json,
+    load_file,
+    run_service,
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("agent")(agent)
+
+
+def agent(
+    file: FileArgument,
+    region: Annotated[str, typer.Argument(help="The region this machine is in.")],
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="Listen on this address of the machine.", show_default="the one towards the proxy"
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free port.")] = 0,
+    as_json: JsonOption = False,
+    log_format: LogFormatOption = LogFormatChoice.text,
+    log_level: LogLevelOption = LogLevel.info,
+) -> None:
+    """Run an agent beside the applications of a machine, until Ctrl-C or SIGTERM.
+
+    It follows all streams with the help of the region's other agents and of the proxy, so that
+    any number of applications on this machine cost the region no more than one. They attach to it
+    as plain clients: `epicast.connect(ADDRESS, agent=False)`.
+    """
+    from epicast.client.addresses import address_towards
+    from epicast.geo.agent import AgentService
+    from epicast.geo.logs import configure_logs
+
+    configure_logs(log_format.value, log_level.value, region=region)
+    geoplex = load_file(file)
+    host = host or address_towards(geoplex.region(region).address)
+    service = AgentService(geoplex, region, host=host, port=port)
+
+    def announce() -> None:
+        if as_json:
+            announce_json(
+                {
+                    "geoplex": geoplex.name,
+                    "region": region,
+                    "address": f"epicast://{service.address}",
+                }
+            )
+        else:
+            say(f"The agent in {region!r} of {geoplex.name!r} serves epicast://{service.address}")
+
+    run_service(service, announce)
