@@ -3,10 +3,9 @@ and subscribe, through the public API alone."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from itertools import islice
 
 import epicast
+from bench.peer_ways import SYNC_WAYS, WAYS, compare
 from bench.rivals.events import EVENT_BYTES, events
 from bench.rivals.processes import hear, play, tell
 from epicast import sync
@@ -14,11 +13,7 @@ from epicast import sync
 STREAM = "events"
 _BATCH = 10_000
 _BATCHES_AT_ONCE = 8
-_PULL = 1000
-_PAUSE_S = 0.0005
-
-
-# -- publishers ----------------------------------------------------------------------------------
+_WINDOW_BYTES = 16 << 20
 
 
 def publish(address: str, count: int, keyed: bool) -> None:
@@ -30,8 +25,8 @@ def publish(address: str, count: int, keyed: bool) -> None:
             payloads = events(count)
             tell("ready")
             hear()
-            started = time.monotonic_ns()
             put = stream.publish_nowait
+            started = time.monotonic_ns()
             if keyed:
                 for payload in payloads:
                     try:
@@ -48,19 +43,20 @@ def publish(address: str, count: int, keyed: bool) -> None:
                         put(payload)
             await stream.flush()
             tell(started)
-            hear()
 
     epicast.run(main())
 
 
 def publish_batches(address: str, count: int) -> None:
     """Columns made before, a few batches at a time; the limits let each travel as one."""
-    limits = epicast.PublishLimits(batch_events=_BATCH, unacknowledged_events=_BATCH * 16)
+    limits = epicast.PublishLimits(
+        batch_events=_BATCH, unacknowledged_events=2 * _BATCH * _BATCHES_AT_ONCE
+    )
 
     async def main() -> None:
         async with epicast.connect(address, agent=False, limits=limits) as node:
             stream = node.stream(STREAM)
-            whole = epicast.EventBatch.build(1, 1, events(_BATCH))
+            columns = epicast.EventBatch.build(1, 1, events(_BATCH))
             left = count
 
             async def work() -> None:
@@ -68,20 +64,49 @@ def publish_batches(address: str, count: int) -> None:
                 while left:
                     rows = min(left, _BATCH)
                     left -= rows
-                    await stream.publish_many(whole.slice(1, rows))
+                    await stream.publish_many(columns.slice(1, rows))
 
             tell("ready")
             hear()
             started = time.monotonic_ns()
             await asyncio.gather(*(work() for _ in range(_BATCHES_AT_ONCE)))
             tell(started)
-            hear()
 
     epicast.run(main())
 
 
+def subscribe(address: str, way: str, count: int, keyed: bool) -> None:
+    """Everything from the beginning, in one of the ways; says when the last event was there."""
+    received: list[bytes] | None
+    if way in SYNC_WAYS:
+        with sync.connect(address, agent=False) as node:
+            stream = node.stream(STREAM)
+            with stream.subscribe(after=0, window_bytes=_WINDOW_BYTES) as subscription:
+                stream.head()  # answered on the same connection: the subscription has arrived
+                tell("ready")
+                received = SYNC_WAYS[way](subscription, count)
+                finished = time.monotonic_ns()
+    else:
+        received, finished = epicast.run(_subscribe(address, way, count, keyed))
+    if received is not None and not keyed:
+        compare(received, count)
+    tell(finished)
+
+
+async def _subscribe(
+    address: str, way: str, count: int, keyed: bool
+) -> tuple[list[bytes] | None, int]:
+    async with epicast.connect(address, agent=False) as node:
+        stream = node.stream(STREAM)
+        subscription = stream.subscribe(after=0, window_bytes=_WINDOW_BYTES, tombstones=not keyed)
+        await stream.head()
+        tell("ready")
+        received = await WAYS[way](subscription, count)
+        return received, time.monotonic_ns()
+
+
 def publish_paced(address: str, count: int, rate: int) -> None:
-    """The time of publication is in the event. Late ones are made up for at once."""
+    """The time of publication is in the event. A late one is made up for at once."""
 
     async def main() -> None:
         async with epicast.connect(address, agent=False) as node:
@@ -101,34 +126,38 @@ def publish_paced(address: str, count: int, rate: int) -> None:
                     stream.publish_nowait(now)
             await stream.flush()
             tell(time.monotonic() - start)
-            hear()
 
     epicast.run(main())
 
 
-# -- subscribers ---------------------------------------------------------------------------------
+def subscribe_timed(address: str, count: int) -> None:
+    """How long every event took to get here."""
+
+    async def main() -> None:
+        async with epicast.connect(address, agent=False) as node:
+            stream = node.stream(STREAM)
+            subscription = stream.subscribe(after=0)
+            await stream.head()
+            tell("ready")
+            delays: list[int] = []
+            async for event in subscription:
+                assert isinstance(event, epicast.Event)
+                delays.append(time.monotonic_ns() - int.from_bytes(event.payload, "little"))
+                if event.seq == count:
+                    break
+            assert len(delays) == count
+            tell(delays)
+
+    epicast.run(main())
 
 
-class Wrong(AssertionError):
-    """Something was received that was not published."""
-
-
-class Check:
-    """Compares what comes with what was published, in order."""
-
-    def __init__(self, count: int) -> None:
-        self.left = count
-        self._expected = iter(events(count))
-
-    def one(self, payload: bytes) -> bool:
-        """Whether that was the last one."""
-        if payload != next(self._expected):
-            raise Wrong(f"{payload!r} with {self.left} to come")
-        self.left -= 1
-        return not self.left
-
-    def many(self, payloads: list[bytes]) -> bool:
-        if payloads != list(islice(self._expected, len(payloads))):
-            raise Wrong(f"{payloads[:3]}… with {self.left} to come")
-        self.left -= len(payloads)
-        return not self.left
+if __name__ == "__main__":
+    play(
+        {
+            "publish": publish,
+            "publish_batches": publish_batches,
+            "subscribe": subscribe,
+            "publish_paced": publish_paced,
+            "subscribe_timed": subscribe_timed,
+        }
+    )

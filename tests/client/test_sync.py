@@ -124,7 +124,11 @@ def test_ctrl_c_interrupts_a_loop_and_a_script_may_end_without_closing(tmp_path:
             assert process.stdout.readline() == "1\n"
             process.send_signal(signal.SIGINT)
             out, error = process.communicate(timeout=60)
-        assert out.splitlines() == ["interrupted", "watermark 1 b'still usable'"], error
+        # The loop may have been interrupted before it asked for what comes behind event 1.
+        assert out.splitlines() in (
+            ["interrupted", "watermark 1 b'still usable'"],
+            ["interrupted", "watermark 0 b'still usable'"],
+        ), error
         assert process.returncode == 0
         assert error == ""
 

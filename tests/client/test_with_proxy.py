@@ -8,8 +8,10 @@ import pytest
 
 import epicast
 from epicast.client.items import Item
-from epicast.core import EventBatch
+from epicast.core import EventBatch, Peer
+from epicast.deployment import node_id_of
 from epicast.protocols.gossip import PushGossip, PushGossipConfig
+from epicast.protocols.sprinkler import AgentConfig, Sidecar
 from epicast.runtime import NodeDriver
 from tests.client.fakes import run
 from tests.client.proxies import embedded_proxy, eventually
@@ -251,5 +253,52 @@ def test_somebody_else_there_says_so() -> None:
             await epicast.connect(f"epicast://127.0.0.1:{port}", timeout=5)
         server.close()
         await server.wait_closed()
+
+    run(main)
+
+
+@BOTH
+def test_a_slow_subscription_beside_a_fast_one_stays_within_its_window(agent: bool) -> None:
+    async def main() -> None:
+        async with (
+            embedded_proxy() as proxy,
+            epicast.connect(proxy.address, agent=agent) as node,
+        ):
+            prices = node.stream("prices")
+            fast = prices.subscribe(after=0)
+            slow = prices.subscribe(after=0, window_bytes=20_000)
+            expected = [b"%06d" % n for n in range(200_000)]
+            got: list[bytes] = []
+            for start in range(0, 200_000, 10_000):
+                await prices.publish_many(expected[start : start + 10_000])
+                while len(got) < start + 10_000:
+                    got += payloads(await fast.pull())
+                held = [b.wire_size() for b in slow._feed._queue if isinstance(b, EventBatch)]
+                assert sum(held) <= 20_000 + (512 << 10)
+            assert got == expected
+            assert payloads(await take(slow, 200_000)) == expected
+
+    run(main)
+
+
+def test_a_sidecar_serves_plain_clients() -> None:
+    async def main() -> None:
+        async with embedded_proxy() as proxy:
+            driver = NodeDriver(77)
+            peer = await driver.listen()
+            contact = Peer(node_id_of("us"), "127.0.0.1", proxy.port)
+            await driver.start(Sidecar(peer, AgentConfig(follow_all=True), Random(1)), [contact])
+            async with (
+                epicast.connect(f"epicast://127.0.0.1:{peer.port}", agent=False) as client,
+                epicast.connect(proxy.address, agent=False) as other,
+            ):
+                assert client.region == "us"
+                subscription = other.stream("prices").subscribe(after=0)
+                assert await client.stream("prices").publish_many([b"1", b"2"]) == 2
+                assert payloads(await take(subscription, 2)) == [b"1", b"2"]
+                await other.stream("prices").publish(b"3")
+                history = client.stream("prices").subscribe(after=0)
+                assert payloads(await take(history, 3)) == [b"1", b"2", b"3"]
+            await driver.stop()
 
     run(main)

@@ -3,16 +3,34 @@
 import re
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from epicast.core import EventBatch, Stack
+from epicast.geo.local import LocalGeoplex
 from epicast.protocols.cyclon import Cyclon, CyclonConfig
+from epicast.runtime import run
 from epicast.sim.simulation import Simulation
 
 README = Path(__file__).parents[2] / "README.md"
 
 
+def python_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_client_of_the_readme_runs() -> None:
+    code, _ = python_blocks()
+    with LocalGeoplex() as local:
+        code = code.replace("epicast://127.0.0.1:7400", local.address("us"))
+        namespace: dict[str, Any] = {}
+        exec(code, namespace)
+        cache: dict[bytes, bytes] = {}
+        run(namespace["keep_in_step"](cache))
+    assert cache == {b"ACME": b"42.0"}
+
+
 def test_the_protocol_of_the_readme_runs() -> None:
-    [code] = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    _, code = python_blocks()
     namespace: dict[str, object] = {}
     exec(code, namespace)
     protocol = namespace["TellEveryoneIKnow"]

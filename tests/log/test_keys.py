@@ -45,6 +45,18 @@ def test_growing_to_many_keys_of_all_lengths() -> None:
         values = np.arange(low + 1, low + len(part) + 1, dtype=np.uint64)
         assert not table.exchange(Rows.of_keys(part), values).any()
     assert table.get(keys).tolist() == list(range(1, len(keys) + 1))
+    assert table.columns[0].ctypes.data % 64 == 0, "a slot in two cache lines costs a third more"
+
+
+def test_keys_that_differ_only_in_their_middle() -> None:
+    """What is in the slot is the same for all of them."""
+    table = KeyTable()
+    keys = [b"12345678" + b"%04d" % number * 3 + b"87654321" for number in range(500)]
+    values = np.arange(1, 501, dtype=np.uint64)
+    assert not table.exchange(Rows.of_keys(keys), values).any()
+    assert table.get(keys).tolist() == values.tolist()
+    assert table.exchange(Rows.of_keys(keys[::-1]), values).tolist() == values[::-1].tolist()
+    assert table.get([b"1234567887654321", keys[0][:-1]]).tolist() == [0, 0]
 
 
 def test_what_is_not_wanted_any_more_is_dropped_instead_of_growing() -> None:

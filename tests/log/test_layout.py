@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from epicast.core import BatchError, Event, EventBatch, Run
 from epicast.log.layout import BATCH_HEADER, BATCH_HEADER_BYTES, EPOCH_AT
@@ -38,6 +40,31 @@ def test_rows_are_the_events(stream: list[Event], sizes: list[int]) -> None:
         assert [tuple(line) for line in table[:, 2:4].tolist()] == [
             (batch.first, batch.last) for batch in batches
         ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(events(), batch_sizes, st.sets(st.integers(1, 60)), st.sets(st.integers(1, 60)))
+def test_picking_rows_is_loading_all_and_keeping_some(
+    stream: list[Event], sizes: list[int], buried: set[int], wanted: set[int]
+) -> None:
+    batches = [
+        batch_of([e for e in stream if e.seq not in buried], first=batch.first, last=batch.last)
+        for batch in in_batches(stream, sizes)
+    ]
+    if not batches:
+        return
+    blob = framed_batches(batches)
+    scanner = Scanner()
+    listed = scanner.list_records(blob, 0, len(blob))
+    assert (listed.first, listed.last) == (1, len(stream))
+    rows = scanner.pick(listed, np.array(sorted(wanted), dtype=np.uint64))
+    expected = [e for e in stream if e.seq in wanted and e.seq not in buried]
+    assert rows.count == len(expected)
+    assert rows.seqs.tolist() == [event.seq for event in expected]
+    assert rows.times.tolist() == [event.time for event in expected]
+    assert rows.kinds.tolist() == [event.kind for event in expected]
+    assert [rows.key(row) for row in range(rows.count)] == [event.key for event in expected]
+    assert [rows.payload(row) for row in range(rows.count)] == [e.payload for e in expected]
 
 
 def test_slices_sparse_batches_and_runs() -> None:

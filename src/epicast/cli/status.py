@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,7 +32,9 @@ def status(
     """Show how far each stream is in each region, what it takes to store, and who is attached.
 
     Asks one proxy and, through what that says, all others. A number in brackets is how far a
-    region is behind the stream's owner. The exit status is 1 if a region does not answer.
+    region is behind the stream's owner; "live" and "collected" are the events that have to be
+    kept and the share of those that need not; "cursors" are subscriptions of clients, agents and
+    other proxies. The exit status is 1 if a region does not answer.
     """
     from epicast.client.addresses import parse_url
     from epicast.runtime import run
@@ -79,25 +82,13 @@ def _document(found: dict[str, ProxyStatus], silent: dict[str, str]) -> dict[str
 
 
 def _print(found: dict[str, ProxyStatus]) -> None:
-    from epicast.deployment import format_duration
-
     print_table(
-        [
-            "region",
-            "address",
-            "process",
-            "up for",
-            "memory",
-            "proxies",
-            "attached",
-            "subscriptions",
-        ],
+        ["region", "address", "up for", "memory", "proxies", "attached", "cursors"],
         [
             [
                 name,
                 proxy.regions[name],
-                str(proxy.pid),
-                format_duration(int(proxy.uptime_s) * 1_000_000_000),
+                str(timedelta(seconds=int(proxy.uptime_s))),
                 _about(proxy.resident_bytes),
                 str(proxy.proxies),
                 str(proxy.attached),
@@ -114,14 +105,13 @@ def _print(found: dict[str, ProxyStatus]) -> None:
             [
                 stream.name,
                 stream.owner,
-                stream.ack,
                 *(_progress(proxy.streams[at].head, of_owner.head) for proxy in found.values()),
                 str(of_owner.live_events),
                 f"{of_owner.gc_saving:.1%}",
                 _about(of_owner.stored_bytes),
             ]
         )
-    print_table(["stream", "owner", "ack", *found, "live events", "GC saving", "stored"], rows)
+    print_table(["stream", "owner", *found, "live", "collected", "stored"], rows)
 
 
 def _progress(head: int, of_owner: int) -> str:

@@ -88,6 +88,8 @@ def subscribe(
                     _print_batches(subscription, printer, count, head)
                 else:
                     _print_items(subscription, printer, count, head, opened)
+                    # Asking for more is what says that everything before was dealt with.
+                    subscription.pull(1, timeout=0)
             except BrokenPipeError:
                 # Whoever read this has enough. Python would complain once more when it exits.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -26,7 +26,7 @@ class Feed:
     """Used in the loop's thread only."""
 
     __slots__ = ("_arrived", "_bell", "_driver", "_edge", "_forget", "_handed", "_handed_bytes",
-                 "_queue", "_report_bytes", "_restart", "ended", "error", "freshness",
+                 "_queue", "_report_bytes", "_restarts", "ended", "error", "freshness",
                  "info", "number")  # fmt: skip
 
     def __init__(
@@ -47,7 +47,7 @@ class Feed:
         self.freshness = Freshness()
         self._arrived = start
         self._queue: deque[EventBatch | Reset] = deque()
-        self._restart: Restarted | None = None
+        self._restarts: deque[Watermark] = deque()
         self._handed: EventBatch | None = None
         self._handed_bytes = 0
         self._report_bytes = max(1, window_bytes // 4)
@@ -59,8 +59,8 @@ class Feed:
     # -- from the protocol -----------------------------------------------------------------------
 
     def receive(self, batch: EventBatch) -> None:
-        if self._restart is not None and batch.first != self._arrived.seq + 1:
-            self._apply_restart()
+        if self._restarts:
+            self._apply_restarts(Watermark(batch.epoch, batch.first - 1))
         if self._queue and batch.pinned_bytes > _PINS_TOO_MUCH * batch.wire_size():
             batch = batch.copied()
         self._arrived = Watermark(batch.epoch, batch.last)
@@ -69,15 +69,18 @@ class Feed:
 
     def restart(self, notice: Restarted) -> None:
         """Notices overtake the batches of the same step, so those get their chance first."""
-        self._restart = notice
-        call_soon(self._apply_restart)
+        self._restarts.append(Watermark(notice.epoch, notice.seq))
+        call_soon(self._apply_restarts)
 
-    def _apply_restart(self) -> None:
-        if self._restart is not None and not self.ended:
-            place = Watermark(self._restart.epoch, self._restart.seq)
-            self._restart = None
-            self._arrived = place
-            self._queue.append(Reset(self.info.id, place))
+    def _apply_restarts(self, place: Watermark | None = None) -> None:
+        """Those up to the one a batch follows, if it follows any; or all of them."""
+        restarts = self._restarts
+        due = len(restarts) if place is None else 0
+        if place is not None and place in restarts:
+            due = restarts.index(place) + 1
+        for _ in range(0 if self.ended else due):
+            self._arrived = restarts.popleft()
+            self._queue.append(Reset(self.info.id, self._arrived))
             self._bell.ring()
 
     # -- for the application ---------------------------------------------------------------------
@@ -104,7 +107,7 @@ class Feed:
 
     def _report(self, batch: EventBatch) -> None:
         # A number of an epoch that is over would be taken for one of the present epoch.
-        if not self.ended and self._restart is None and batch.epoch == self._arrived.epoch:
+        if not self.ended and not self._restarts and batch.epoch == self._arrived.epoch:
             self._edge.consumed(self.number, batch.last)
             self._driver.wake()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from epicast.client.edges import Driver
 from epicast.core import EventBatch
 from epicast.runtime.errors import DriverError, NoRoom
+from epicast.runtime.waiting import call_soon
 
 
 class Outgoing(NamedTuple):
@@ -24,6 +26,12 @@ class Outbox:
         self.publisher = publisher
         self._driver = driver
         self._waiting: deque[Outgoing] = deque()
+
+    def expect(self, hand_over: Callable[[], object]) -> None:
+        """Something is being gathered: have it handed over in the next turn of the loop, right
+        before the driver's step, so that it is sent in the same turn."""
+        call_soon(hand_over)
+        self._driver.wake()
 
     def send(self, outgoing: Outgoing) -> None:
         self._waiting.append(outgoing)

@@ -15,7 +15,9 @@ from epicast.client.outbox import Outbox, Outgoing
 from epicast.client.tickets import Ticket
 from epicast.core import Config, ConfigError, EpicastError, EventBatch, EventKind
 from epicast.protocols.sprinkler.messages import StreamInfo
-from epicast.runtime.waiting import Bell, Outcome, call_soon
+from epicast.runtime.waiting import Bell, Outcome
+
+_NO_KEY = b""
 
 
 class PublishLimits(Config, frozen=True, kw_only=True):
@@ -24,7 +26,7 @@ class PublishLimits(Config, frozen=True, kw_only=True):
     batch_events: int = 1000
     batch_bytes: int = 1 << 20
     """Of keys and payloads, unless a single event is larger."""
-    unacknowledged_events: int = 100_000
+    unacknowledged_events: int = 50_000
     """Published and not acknowledged; `publish_nowait` raises `NoRoom`, the others wait."""
     unacknowledged_bytes: int = 32 << 20
     """The same in bytes, give or take a batch."""
@@ -82,9 +84,8 @@ class PublishingStream:
         if (
             0 < len(payloads) < self._limit
             and type(payload) is bytes
-            and type(key) is bytes
-            and len(key) <= self._max_key
             and len(payload) <= self._max_payload
+            and (key is _NO_KEY or (type(key) is bytes and len(key) <= self._max_key))
         ):
             payloads.append(payload)
             self._keys.append(key)
@@ -103,7 +104,7 @@ class PublishingStream:
                     "await drain() and go on, or publish less"
                 )
         if not self._payloads:
-            call_soon(self._hand_over)
+            self._outbox.expect(self._hand_over)
         self._payloads.append(payload)
         self._keys.append(key)
 
@@ -125,7 +126,7 @@ class PublishingStream:
             if len(self._payloads) >= self._limit:
                 self._hand_over()
             if not self._payloads:
-                call_soon(self._hand_over)
+                self._outbox.expect(self._hand_over)
             self._waiters.append((self._next + len(self._payloads), outcome))
             self._payloads.append(payload)
             self._keys.append(key)

@@ -234,6 +234,47 @@ class EventBatch:
         batch._size = batch._measured()
         return batch
 
+    @classmethod
+    def joined(cls, batches: Sequence[EventBatch]) -> EventBatch:
+        """One batch of several that follow each other and cover no tombstones, in memory of its
+        own. Per batch, not per event, is what work costs: many small ones are better joined."""
+        head = batches[0]
+        if len(batches) == 1:
+            return head
+        rows = sum(batch.rows for batch in batches)
+        offsets = np.empty(2 * rows + 1, dtype="<u4")
+        at = base = 0
+        expected = head.first
+        for batch in batches:
+            if (batch.stream, batch.epoch, batch.first) != (head.stream, head.epoch, expected):
+                raise BatchError(f"{batch!r} does not follow {head.stream}:{expected - 1}")
+            if batch._seqs is not None:
+                raise BatchError(f"{batch!r} has tombstones and cannot be joined with others")
+            expected = batch.last + 1
+            own, upto = batch._offsets, at + 2 * batch.rows
+            shift = np.uint32((base - own.item(0)) % 2**32)
+            np.add(own[:-1], shift, out=offsets[at:upto])
+            at, base = upto, base + len(batch._data)
+        offsets[at] = base
+        if rows > MAX_ROWS or base > MAX_DATA_BYTES:
+            raise BatchError(f"{rows} events, {base} bytes: too much for one batch")
+        times = [batch._times for batch in batches]
+        one_time = all(len(t) == 1 and t.item(0) == times[0].item(0) for t in times)
+        with_kinds = any(batch._kinds is not None for batch in batches)
+        whole = cls.__new__(cls)
+        whole.stream, whole.epoch = head.stream, head.epoch
+        whole.first, whole.last = head.first, expected - 1
+        whole.rows = rows
+        whole._runs = _joined_runs(batches)
+        whole._times = times[0] if one_time else np.concatenate([b.times for b in batches])
+        whole._seqs = None
+        whole._offsets = offsets
+        whole._kinds = np.concatenate([b.kinds for b in batches]) if with_kinds else None
+        whole._data = memoryview(b"".join([batch._data for batch in batches]))
+        whole._encoded = None
+        whole._size = whole._measured()
+        return whole
+
     def copied(self) -> EventBatch:
         """The same batch in memory of its own: it pins nothing else."""
         return EventBatch.decode(b"".join(self.encode()))
@@ -390,6 +431,16 @@ def _raw(column: NDArray[Any]) -> Buffer:
 
 def _cut(data: bytes, starts: list[int], ends: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _joined_runs(batches: Sequence[EventBatch]) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    for batch in batches:
+        for run in batch.runs:
+            if runs and (runs[-1].publisher, runs[-1].first + runs[-1].count) == run[:2]:
+                run = Run(run.publisher, runs[-1].first, runs.pop().count + run.count)
+            runs.append(run)
+    return tuple(runs)
 
 
 def _decode_runs(view: memoryview, count: int, covered: int) -> NDArray[np.uint64]:

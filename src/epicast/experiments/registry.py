@@ -15,6 +15,9 @@ EXPERIMENTS: dict[str, str] = {
     "hyparview-flood": "epicast.experiments.hyparview_flood:HyParViewFlood",
     "key-ages": "epicast.experiments.key_ages:KeyAges",
     "peer-sampling": "epicast.experiments.peer_sampling:PeerSampling",
+    "sprinkler-fanout": "epicast.experiments.sprinkler_fanout:SprinklerFanout",
+    "sprinkler-load": "epicast.experiments.sprinkler_load:SprinklerLoad",
+    "sprinkler-processes": "epicast.experiments.sprinkler_processes:SprinklerProcesses",
 }
 
 

@@ -31,11 +31,12 @@ from epicast.log.publishers import UNKNOWN_PUBLISHER
 from epicast.log.recovery import RecoveryReport, Truncation
 from epicast.log.segments import SyncTicket
 from epicast.log.statistics import Statistics
+from epicast.log.warming import warm_up
 
 __all__ = [
     "UNKNOWN_PUBLISHER", "CorruptBatch", "Directory", "DirectoryBusy", "DiskDirectory", "DiskFull",
     "File", "GcPolicy", "History", "HistoryGone", "KeyTooLong", "LogConfig", "LogError",
     "LogFailed", "MemoryDirectory", "OutOfOrder", "Predicate", "PredicateError", "RecoveryReport",
     "Statistics", "SyncTicket", "Truncation", "WrongEpoch", "WrongStream", "describe",
-    "gc_payload", "in_memory", "parse", "split_gc_payload",
+    "gc_payload", "in_memory", "parse", "split_gc_payload", "warm_up",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from epicast.log.rows import Rows
 
 _FIRST_CAPACITY = 1 << 10
 _FIRST_ARENA = 1 << 12
+_LINE_BYTES = 64
 MOST_ROWS = 1 << 13
 """Rows handled at a time: room is made for all of them to bring a new key."""
 
@@ -35,7 +36,7 @@ class KeyTable:
         self._inline: int = keys.INLINE_BYTES
         self._spare = 0
         """New keys there surely is room for, without a look at how many came."""
-        self._slots = np.zeros(self._width * _FIRST_CAPACITY, dtype=np.uint64)
+        self._slots = free_slots(self._width * _FIRST_CAPACITY)
         self._arena = np.zeros(_FIRST_ARENA, dtype=np.uint8)
         self._used = np.zeros(2, dtype=np.int64)
         # Unknown to publishers, so that they cannot choose keys that all hash alike.
@@ -122,7 +123,14 @@ class KeyTable:
         return keep
 
     def _move(self, keep: NDArray[np.bool_], capacity: int, arena_bytes: int) -> None:
-        slots = np.zeros(self._width * capacity, dtype=np.uint64)
+        slots = free_slots(self._width * capacity)
         arena = np.zeros(arena_bytes, dtype=np.uint8)
         self._kernels.rehash(self._slots, self._arena, keep, slots, arena, self._used, self._seed)
         self._slots, self._arena = slots, arena
+
+
+def free_slots(words: int) -> NDArray[np.uint64]:
+    """Zeros that begin with a line of the processor's cache, so that no slot is in two of them."""
+    memory = np.zeros(words + _LINE_BYTES // 8, dtype=np.uint64)
+    start = -memory.ctypes.data % _LINE_BYTES // 8
+    return memory[start : start + words]

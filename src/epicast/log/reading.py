@@ -41,7 +41,7 @@ class Reader:
         found: list[EventBatch] = []
         room = max_bytes
         cursor = _Cursor(self._find)
-        while first <= end and (not found or room > 0):
+        while first <= end and (not found or room > _FIXED_BYTES + ROW_BYTES):
             live = self._live.next(first, end)
             if live is None:
                 batch = self._put_together(epoch, first, end, _NO_ROWS)
@@ -87,7 +87,11 @@ class Reader:
     def _merged(self, cursor: _Cursor, epoch: int, first: int, end: int, room: int) -> EventBatch:
         rows = self._scanner.list_records(cursor.view, cursor.at, len(cursor.view))
         last = min(rows.last, end)
-        rows = self._scanner.pick(rows, self._live.members(max(first, rows.first), last))
+        limit = max(1, room // ROW_BYTES)
+        wanted = self._live.members(max(first, rows.first), last, limit)
+        if len(wanted) == limit:
+            last = wanted.item(-1)
+        rows = self._scanner.pick(rows, wanted)
         sizes = rows.key_bytes + rows.sizes + ROW_BYTES
         fitting = _rows_within(np.cumsum(sizes), room - _FIXED_BYTES)
         if fitting < rows.count:
@@ -141,7 +145,9 @@ def _cut(batch: EventBatch, room: int) -> EventBatch:
     """The beginning of a batch that fits, at least one row of it."""
     if batch.wire_size() <= room or batch.rows < 2:
         return batch
-    ends = batch.offsets[2::2].astype(np.int64) + ROW_BYTES * np.arange(1, batch.rows + 1)
+    columns = batch.wire_size() - batch.payload_bytes - BATCH_HEADER_BYTES
+    per_row = -(-columns // batch.rows)
+    ends = batch.offsets[2::2].astype(np.int64) + per_row * np.arange(1, batch.rows + 1)
     fitting = _rows_within(ends, room - _FIXED_BYTES - RUN_BYTES * len(batch.runs))
     if fitting >= batch.rows:
         return batch

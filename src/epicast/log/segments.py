@@ -127,8 +127,7 @@ class Segments:
             blob = framed_batches(batches)
             return Staged(as_bytes(blob), 0, len(blob), blob)
         pieces = framed_pieces(batches, checked=False)
-        self._roll(sum(map(len, pieces)), epoch)
-        file = self.active.file
+        file = self._roll(sum(map(len, pieces)), epoch).file
         assert isinstance(file, MemoryFile)
         end = file.stage(pieces)
         return Staged(file.readable, file.size, end, None)
@@ -137,19 +136,20 @@ class Segments:
         """Append records, all of them or, if an error is raised, none."""
         size = staged.stop - staged.at
         if staged.blob is None:
-            file = self.active.file
-            file.size = staged.stop
+            active = self.all[-1]
+            active.file.size = staged.stop
         else:
-            self._roll(size, epoch)
-            self._write(self.active, staged.blob)
-        self._unsynced[self.active.name] = None
-        self.active.extend(rows, size)
+            active = self._roll(size, epoch)
+            self._write(active, staged.blob)
+        self._unsynced[active.name] = None
+        active.extend(rows, size)
 
-    def _roll(self, size: int, epoch: int) -> None:
-        """Begin another segment if the active one has no room for so many bytes."""
-        active = self.active
+    def _roll(self, size: int, epoch: int) -> Segment:
+        """The active segment, which is a new one if the last has no room for so many bytes."""
+        active = self.all[-1]
         if active.last >= active.first and active.size + size > self._config.segment_bytes:
             self.open_segment(active.last + 1, epoch)
+        return self.all[-1]
 
     def _write(self, active: Segment, blob: bytes) -> None:
         file = active.file

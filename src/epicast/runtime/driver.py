@@ -110,7 +110,11 @@ class NodeDriver:
             raise DriverError("a driver listens only once: make a new one for each start")
         self._ended = asyncio.get_running_loop().create_future()
         if self._storage is not None:
-            self._recovered = await self._storage.recover()
+            try:
+                self._recovered = await self._storage.recover()
+            except BaseException:
+                self._end()  # or `stop` would wait for something that never began
+                raise
         else:
             self._recovered = Recovered(time.time_ns())
         if self._listens:

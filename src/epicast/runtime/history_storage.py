@@ -28,6 +28,7 @@ from epicast.log import (
     SyncTicket,
     gc_payload,
     in_memory,
+    warm_up,
 )
 from epicast.runtime.saved_state import State, StateError, StateFile
 from epicast.runtime.storage import Failures, StorageError
@@ -110,6 +111,7 @@ class HistoryStorage:
             ) from None
 
     def _open(self) -> None:
+        warm_up()  # or the loop would stand still at the first append, read and compaction
         opened: dict[int, History] = {}
         try:
             state = self._state or (self._file.load() if self._file is not None else State())

@@ -27,10 +27,12 @@ from epicast.protocols.sprinkler import (
     StreamInfo,
 )
 from epicast.sim.bandwidth import Bandwidth
+from epicast.sim.disk import SimDisk
 from epicast.sim.history_disk import HistoryDisk
 from epicast.sim.latency import MatrixLatency
 from epicast.sim.network import Conditions
 from epicast.sim.node import SimNode
+from epicast.sim.service import Service
 from epicast.sim.simulation import Simulation
 
 
@@ -46,6 +48,8 @@ class SimGeoplex:
         agent_config: AgentConfig | None = None,
         proxy_bandwidth: Bandwidth | None = None,
         agent_bandwidth: Bandwidth | None = None,
+        proxy_service: Service | None = None,
+        agent_service: Service | None = None,
         collects: bool = True,
         conditions: Conditions | None = None,
         check_addresses: bool = False,
@@ -60,7 +64,8 @@ class SimGeoplex:
         self.agents: dict[str, list[SimNode]] = {region: [] for region in self.regions}
         self.agent_config = agent_config or geoplex.section("agents", AgentConfig)
         self.proxy_config = proxy_config or geoplex.section("proxies", ProxyConfig)
-        self._agent_bandwidth = agent_bandwidth
+        self._agent_limits = (agent_bandwidth, agent_service)
+        self._proxy_limits = (proxy_bandwidth, proxy_service)
         self._placement = {
             geoplex.region(region).id: site for site, region in enumerate(self.regions)
         }
@@ -72,10 +77,10 @@ class SimGeoplex:
             check_addresses=check_addresses,
             trace=trace,
         )
-        policies = {info.id: policy_of(info) for info in self.streams.values()} if collects else {}
+        policies = {info.id: policy_of(info) for info in self.streams.values()}
         for region in self.regions:
-            disk = HistoryDisk(sync_ns, policies)
-            self.proxies[region] = self._add_proxy(region, disk, proxy_bandwidth)
+            disk = HistoryDisk(sync_ns, policies) if collects else SimDisk(sync_ns)
+            self.proxies[region] = self._add_proxy(region, disk)
 
     def _delays(self, inside_ns: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         delays = np.full((len(self.regions),) * 2, inside_ns, dtype=np.int64)
@@ -87,14 +92,17 @@ class SimGeoplex:
 
     # -- nodes -----------------------------------------------------------------------------------
 
-    def _add_proxy(self, region: str, disk: HistoryDisk, bandwidth: Bandwidth | None) -> SimNode:
+    def _add_proxy(self, region: str, disk: SimDisk) -> SimNode:
         identity = self.geoplex.region(region).id
         others = tuple(
             Peer(self.geoplex.region(other).id) for other in self.regions if other != region
         )
         plan = ProxyPlan(region, tuple(self.streams.values()), others)
         factory = partial(_make_proxy, self.proxy_config, plan)
-        return self.simulation.add_node(factory, node_id=identity, disk=disk, bandwidth=bandwidth)
+        bandwidth, service = self._proxy_limits
+        return self.simulation.add_node(
+            factory, node_id=identity, disk=disk, bandwidth=bandwidth, service=service
+        )
 
     def add_agent(self, region: str, name: str = "") -> SimNode:
         name = name or f"{region}/agent-{len(self.agents[region]) + 1}"
@@ -126,9 +134,12 @@ class SimGeoplex:
     ) -> SimNode:
         identity = node_id_of(name)
         self._placement[identity] = self.regions.index(region)
-        bandwidth = None if factory.func is _make_client else self._agent_bandwidth
+        is_client = factory.func is _make_client
+        bandwidth, service = (None, None) if is_client else self._agent_limits
         contacts = self._contacts[identity] = [(at or self.proxies[region]).peer]
-        return self.simulation.add_node(factory, contacts, node_id=identity, bandwidth=bandwidth)
+        return self.simulation.add_node(
+            factory, contacts, node_id=identity, bandwidth=bandwidth, service=service
+        )
 
     def restart(self, node: SimNode) -> None:
         """Start a node that is down again, under the same name at the same place."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epicast.core import NEVER, NodeId, Peer, Protocol, Publication, TimerTable
 from epicast.sim.bandwidth import Interface
 from epicast.sim.clock import DriftingClock
 from epicast.sim.disk import SimDisk
 from epicast.sim.link import Link
+
+if TYPE_CHECKING:
+    from epicast.sim.service import Service
 
 ProtocolFactory = Callable[[Peer, Random], Protocol[Any]]
 Report = Callable[[], None]
@@ -33,8 +36,8 @@ class SimNode:
     __slots__ = (
         "alarms", "alive", "armed", "backlog", "being_served", "clock", "disk", "ended", "factory",
         "ghosts", "handlers", "id", "inbox", "incarnation", "interface", "known", "life", "links",
-        "on_messages", "paused", "peer", "protocol", "special", "started", "timers", "unpublished",
-        "vanished",
+        "on_messages", "paused", "peer", "protocol", "service", "special", "started", "timers",
+        "unpublished", "vanished",
     )  # fmt: skip
 
     def __init__(self, peer: Peer, factory: ProtocolFactory) -> None:
@@ -77,6 +80,8 @@ class SimNode:
         self.inbox: list[Waiting] = []
         """Messages waiting for the processor, where service takes time."""
         self.being_served = False
+        self.service: Service | None = None
+        """What its messages take, if that is not what they take everywhere."""
 
     def begin_life(self) -> None:
         self.incarnation += 1

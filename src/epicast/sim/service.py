@@ -39,12 +39,13 @@ class Processor:
 
     def take(self, node: SimNode, source: NodeId, message: AnyMessage, size: int) -> None:
         """A message has arrived: handle it now, or when its turn comes."""
-        if self._service is None:
+        service = node.service or self._service
+        if service is None:
             self._sim.stimulate(node, "on_messages", source, (message,))
             return
         node.inbox.append((source, message, size))
         if not node.being_served:
-            self._serve(node, self._service)
+            self._serve(node, service)
 
     def tell(self, node: SimNode, report: Report) -> None:
         """Call `report` once the node has dealt with all that came before it."""
@@ -71,8 +72,9 @@ class Processor:
             for report in messages:
                 _tell_now(node, report)
         node.being_served = False
-        if node.inbox and self._service is not None:
-            self._serve(node, self._service)
+        service = node.service or self._service
+        if node.inbox and service is not None:
+            self._serve(node, service)
 
 
 def _tell_now(node: SimNode, report: Report) -> None:

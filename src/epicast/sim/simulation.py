@@ -117,8 +117,9 @@ class Simulation:
         clock: DriftingClock | None = None,
         disk: SimDisk | None = None,
         bandwidth: Bandwidth | None = None,
+        service: Service | None = None,
     ) -> SimNode:
-        """A new node, started now; with a disk or bandwidth of its own, if given."""
+        """A new node, started now; with a disk, bandwidth or pace of its own, if given."""
         identity = len(self.nodes) + 1 if node_id is None else node_id
         if identity in self.nodes:
             raise ValueError(f"there is a node {identity} already")
@@ -131,6 +132,9 @@ class Simulation:
         bandwidth = bandwidth or self._bandwidth
         if bandwidth is not None:
             self.network.set_bandwidth(node, bandwidth)
+        node.service = service
+        if bandwidth is not None or service is not None:
+            self._take_care()
         if self._check_addresses:
             node.known = set()
         self.nodes[identity] = node
@@ -359,6 +363,14 @@ class Simulation:
             or node.ghosts
         )
 
+    def _take_care(self) -> None:
+        """One node with limits is enough for sizes to matter everywhere."""
+        if not (self.needs_care and self.counts_bytes):
+            self.needs_care = self.counts_bytes = True
+            self.network.update_plain()
+            for node in self.roster:
+                self.update_special(node)
+
     def _room(self, peer: NodeId) -> int:
         node = self._active
         if node is None or node.interface is None:
@@ -375,6 +387,12 @@ class Simulation:
         """
         earliest = node.timers.earliest
         if earliest < node.armed:
+            # A deadline in the past (what an application did outside of a step) is due now. Were it
+            # armed as it is, it would be taken for earlier than an alarm of this very instant.
+            now = self.scheduler.now if node.clock is None else node.clock.local(self.scheduler.now)
+            earliest = max(earliest, now)
+            if earliest >= node.armed:
+                return
             node.alarms.append(earliest)
             node.armed = earliest
             at = earliest if node.clock is None else node.clock.true(earliest)

@@ -54,6 +54,8 @@ class Auditor:
         self.truth: dict[int, dict[int, list[Event]]] = {stream: {} for stream in policies}
         """By stream and epoch: the events in order, number 1 first."""
         self.stored: dict[tuple[NodeId, int], Stored] = {}
+        self._ever_stored: dict[tuple[NodeId, int, int], int] = {}
+        """By proxy, stream and epoch: how far its disk has been, lost since or not."""
         self.sessions: dict[tuple[NodeId, int], Session] = {}
         self.lost_epochs: set[tuple[int, int]] = set()
         self.published: dict[int, dict[bytes, str]] = {stream: {} for stream in policies}
@@ -68,6 +70,8 @@ class Auditor:
         if batch.epoch < before.epoch or batch.first != expected:
             raise Broken(f"disk of {node}: {batch} of epoch {batch.epoch} follows {before}")
         self.stored[node, batch.stream] = Stored(batch.epoch, batch.last)
+        known = self._ever_stored.get((node, batch.stream, batch.epoch), 0)
+        self._ever_stored[node, batch.stream, batch.epoch] = max(known, batch.last)
         epochs = self.truth[batch.stream]
         if owner:
             if batch.epoch not in epochs and any(epoch >= batch.epoch for epoch in epochs):
@@ -117,9 +121,9 @@ class Auditor:
         if publication.level:
             wanted = int(publication.level.removeprefix("regions="))
             holders = sum(
-                stored.epoch == epoch and stored.end >= numbers[-1]
-                for (proxy, stream), stored in self.stored.items()
-                if stream == batch.stream and proxy != owner
+                end >= numbers[-1]
+                for (proxy, stream, of), end in self._ever_stored.items()
+                if (stream, of) == (batch.stream, epoch) and proxy != owner
             )
             if holders < wanted:
                 raise Broken(f"acknowledged {publication.level} at {seq}, {holders} others have it")

@@ -19,9 +19,9 @@ from epicast.sim.network import Conditions
 from epicast.sim.node import SimNode
 from tests.protocols.sprinkler.world import MS, SECOND, Application, World, keys_of
 
-TROUBLE_BEGINS = 1 * SECOND
-TROUBLE_ENDS = 9 * SECOND
-PUBLISHING_ENDS = 10 * SECOND
+TROUBLE_BEGINS = SECOND // 2
+TROUBLE_ENDS = 6 * SECOND
+PUBLISHING_ENDS = 7 * SECOND
 POLICIES = (
     "latest_per_key = true",
     "",
@@ -80,9 +80,9 @@ class Chaos:
     def _populate(self) -> None:
         rng = self._rng("population")
         for region in self.regions:
-            for at in range(rng.randint(1, 4)):
+            for at in range(rng.randint(1, 3)):
                 delay = rng.choice((0, 0, 5 * MS, 50 * MS))
-                joins = rng.choice((0, 0, rng.randrange(12 * SECOND)))
+                joins = rng.choice((0, 0, rng.randrange(8 * SECOND)))
                 kind = rng.choice(("agent", "agent", "client", "sidecar"))
                 self._at(joins, self._join, (kind, region, f"{region}/{kind}{at}", delay, rng))
 
@@ -106,11 +106,11 @@ class Chaos:
         if rng.random() < 0.2:
             streams.append(streams[0])  # the same one twice
         for number, stream in enumerate(streams, 1):
-            application.subscribe(number, stream, rng.choice((600, 5000, 1 << 20)))
+            application.subscribe(number, stream, rng.choice((2000, 20_000, 1 << 20)))
         if rng.random() < 0.25:
-            begin = rng.randrange(8 * SECOND)
+            begin = rng.randrange(5 * SECOND)
             self._at(self.world.simulation.now + begin, application.stall, (True,))
-            end = begin + rng.randrange(5 * SECOND)
+            end = begin + rng.randrange(4 * SECOND)
             self._at(self.world.simulation.now + end, application.stall, (False,))
 
     # -- publishers ------------------------------------------------------------------------------
@@ -122,12 +122,12 @@ class Chaos:
             node = self.world.client(region, f"{region}/p{at}").node
             streams = rng.sample(self.streams, rng.randint(1, len(self.streams)))
             batch = rng.choice((1, 7, 7, 1000))
-            every = rng.choice((50, 200, 500)) * MS * (10 if batch == 1000 else 1)
+            every = rng.choice((50, 100, 300)) * MS * (10 if batch == 1000 else 1)
             own = Random(rng.random())
             level = rng.choice(("", "", "", "regions=1"))
             keys, size = rng.choice((0, 5, 100)), rng.choice((0, 100, 1500))
             size = min(size, 50) if batch == 1000 else size
-            begin = rng.randrange(4 * SECOND)
+            begin = rng.randrange(2 * SECOND)
             for time in range(begin, PUBLISHING_ENDS, every):
                 if own.random() < 0.8:
                     arguments = (node, own, streams, batch, level, keys, size)
@@ -157,7 +157,7 @@ class Chaos:
         rng = self._rng("trouble")
         for _ in range(rng.choice((0, 1, 2, 4, 8))):
             at = rng.randrange(TROUBLE_BEGINS, TROUBLE_ENDS)
-            until = min(TROUBLE_ENDS, at + rng.randrange(50 * MS, 8 * SECOND))
+            until = min(TROUBLE_ENDS, at + rng.randrange(50 * MS, 6 * SECOND))
             kinds = (
                 self._cut, self._cut, self._isolate, self._leave_a_chain, self._crash_edge,
                 self._crash_proxy, self._lose_proxy, self._pause_proxy, self._pause_edge,
@@ -253,7 +253,7 @@ class Chaos:
         self._start_publishers()
         self._plan_trouble()
         try:
-            self.world.run(12 * SECOND)
+            self.world.run(8 * SECOND)
             self.world.drain()
         except Exception as error:
             story = "\n  ".join(self.narrative)
@@ -267,9 +267,9 @@ def _draw_proxy(rng: Random) -> ProxyConfig:
         view_size=rng.choice((3, 20)),
         fanout=rng.choice((1, 3)),
         ride_bytes=rng.choice((0, 1024)),
-        answer_bytes=rng.choice((1, 4096, 512 << 10)),
+        answer_bytes=rng.choice((500, 4096, 512 << 10)),
         advertise_every_ns=rng.choice((50, 100)) * MS,
-        chunk_bytes=rng.choice((1, 2000, 256 << 10)),
+        chunk_bytes=rng.choice((1000, 256 << 10)),
         window_bytes=rng.choice((50_000, 8 << 20)),
         recent_bytes=rng.choice((0, 3000, 8 << 20)),
         max_unstable_bytes=rng.choice((3000, 48 << 20)),
@@ -282,7 +282,7 @@ def _draw_agent(rng: Random) -> AgentConfig:
         fanout=rng.choice((1, 2)),
         shuffle_time_ns=rng.choice((30, 1000)) * MS,
         ride_bytes=rng.choice((0, 1024)),
-        answer_bytes=rng.choice((1, 4096, 512 << 10)),
+        answer_bytes=rng.choice((500, 4096, 512 << 10)),
         buffer_bytes=rng.choice((1, 3000, 16 << 20)),
         early_bytes=rng.choice((1, 3000, 4 << 20)),
         follow_all=rng.random() < 0.3,

@@ -49,6 +49,51 @@ def test_slices_of_slices(model: PlainBatch, explicit: bool, data: st.DataObject
         assert_same(EventBatch.decode(encoded(batch)), model)
 
 
+@given(plain_batches(), st.data())
+def test_cut_and_joined_again(model: PlainBatch, data: st.DataObject) -> None:
+    batch = model.build(explicit=False)
+    if batch.tombstones:
+        with pytest.raises(BatchError, match="tombstones"):
+            EventBatch.joined([batch, batch])
+        return
+    parts, first = [], batch.first
+    while first <= batch.last:
+        last = data.draw(st.integers(first, batch.last))
+        parts.append(batch.slice(first, last))
+        first = last + 1
+    whole = EventBatch.joined(parts)
+    assert_same(whole, model)
+    assert whole.wire_size() == len(encoded(whole))
+    assert_same(EventBatch.decode(encoded(whole)), model)
+
+
+def test_only_what_follows_can_be_joined() -> None:
+    one = EventBatch.build(1, 1, [b"a", b"b"])
+    for other in (
+        EventBatch.build(1, 4, [b"c"]),
+        EventBatch.build(2, 3, [b"c"]),
+        EventBatch.build(1, 3, [b"c"], epoch=1),
+    ):
+        with pytest.raises(BatchError, match="does not follow"):
+            EventBatch.joined([one, other])
+
+
+@given(plain_batches(), st.integers(1, 2**40), st.integers(0, 2**40))
+def test_renumbered(model: PlainBatch, first: int, time: int) -> None:
+    batch = model.build(explicit=True)
+    count = batch.last - batch.first + 1
+    moved = batch.renumbered(9, 3, first, time, (Run(5, 6, count),))
+    assert (moved.stream, moved.epoch, moved.first, moved.last) == (9, 3, first, first + count - 1)
+    assert (moved.seqs - np.uint64(first)).tolist() == (
+        batch.seqs - np.uint64(batch.first)
+    ).tolist()
+    assert moved.payloads() == batch.payloads() and moved.keys() == batch.keys()
+    assert set(moved.times.tolist()) <= {time}
+    assert moved.runs == (Run(5, 6, count),)
+    assert moved.wire_size() == len(encoded(moved))
+    assert EventBatch.decode(encoded(moved)) == moved
+
+
 def test_slicing_compares_numbers_exactly() -> None:
     """Compared as floats, these three would be one."""
     start = 2**60

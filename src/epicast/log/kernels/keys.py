@@ -26,7 +26,7 @@ from epicast.log.kernels.access import (
 )
 from epicast.log.kernels.compiling import compiled, inlined
 
-BLOCK = 64
+BLOCK = 32
 NOTE_WORDS = 3
 """What is noted about a key between the two passes over a block: its place and its words."""
 SLOT_WORDS = 4
@@ -67,9 +67,12 @@ def hash_words(at: Any, length: Any, first: Any, last: Any, seed: Any) -> Any:
     mixed = seed ^ (np.uint64(length) * _ODD)
     mixed = (mixed ^ first) * _ODD
     mixed ^= mixed >> _U32
-    for middle in range(at + 8, at + length - 8, 8):
-        mixed = (mixed ^ word_at(middle)) * _ODD
-        mixed ^= mixed >> _U32
+    if length > INLINE_BYTES:
+        middle = at + 8
+        while middle < at + length - 8:
+            mixed = (mixed ^ word_at(middle)) * _ODD
+            mixed ^= mixed >> _U32
+            middle += 8
     mixed = (mixed ^ last) * _ODD
     mixed ^= mixed >> _U32
     mixed *= _OTHER

@@ -36,7 +36,13 @@ def is_one_of(
     for row in range(len(answers)):
         at, length = start + key_at[row], key_bytes[row]
         hashed = hash_key(at, length, np.uint64(0))
-        index = np.searchsorted(wanted_hashes, hashed)
+        index, high = 0, len(wanted_hashes)
+        while index < high:
+            middle = (index + high) >> 1
+            if wanted_hashes[middle] < hashed:
+                index = middle + 1
+            else:
+                high = middle
         answers[row] = False
         while index < len(wanted_hashes) and wanted_hashes[index] == hashed:
             if wanted_bytes[index] == length and same_bytes(at, there + wanted_at[index], length):

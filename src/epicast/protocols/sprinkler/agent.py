@@ -169,7 +169,7 @@ class Agent(Edge[AgentConfig]):
             if following is None:
                 continue
             if counter.epoch == following.epoch:
-                if counter.seq > following.asked:
+                if counter.seq > following.asked and not following.crowded:
                     self._ask(now, following, source, following.asked + 1, counter.seq, fx)
                     following.asked = counter.seq
             elif counter.epoch > following.epoch and self._attached:
@@ -224,12 +224,15 @@ class Agent(Edge[AgentConfig]):
                 self._arrived(now, batch, fx)
         if message.counter.epoch != following.epoch:
             return
-        for first, last in following.missing(message.first, message.last):
-            if self._is_proxy(source):  # it could not read its history: again, but not at once
+        holes = following.holes(message)
+        if self._is_proxy(source):  # it could not read its history: again, but not at once
+            for first, last in holes:
                 self._expect(now + self.config.request_timeout_ns, following, source, first, last)
-            else:
-                self._fall_back(now, following, first, last, fx)
-        if rest is not None:
+        elif holes:
+            self._catch_up(now, following, message.last, fx)
+        if following.crowded:
+            self._catch_up(now, following, following.asked, fx)
+        elif rest is not None:
             self._ask(now, following, source, *rest, fx)
 
     def _arrived(self, now: int, batch: EventBatch, fx: Effects) -> None:
@@ -254,20 +257,23 @@ class Agent(Edge[AgentConfig]):
         self._notifier.add(batch.stream, delivered)
         self.timers.set("notify", now)
 
-    def _fall_back(
-        self, now: int, following: Following, first: int, last: int, fx: Effects
-    ) -> None:
-        if self._attached and self._proxy is not None:
+    def _catch_up(self, now: int, following: Following, last: int, fx: Effects) -> None:
+        """Ask the proxy for whatever is missing up to `last` and asked of nobody. Where there is no
+        room for what comes early, only for what comes next: the answer leads to the next request.
+        """
+        if not self._attached or self._proxy is None:
+            return
+        for first, end in following.unasked(last):
+            if following.crowded and first > following.end + 1:
+                break
             self._fallbacks += 1
-            self._ask(now, following, self._proxy.id, first, last, fx)
+            self._ask(now, following, self._proxy.id, first, end, fx)
 
     def _ask_proxy_instead(self, now: int, fx: Effects) -> None:
         for following in self._followed.values():
-            for entry in following.overdue(now):
-                first = max(entry.first, following.end + 1)
-                if first <= entry.last:
-                    for low, high in following.missing(first, entry.last):
-                        self._fall_back(now, following, low, high, fx)
+            late = following.overdue(now)
+            if late:
+                self._catch_up(now, following, max(entry.last for entry in late), fx)
         deadlines = [entry.deadline for f in self._followed.values() for entry in f.outstanding]
         if deadlines:
             self.timers.set("overdue", max(now + 1, min(deadlines)))
@@ -293,8 +299,7 @@ class Agent(Edge[AgentConfig]):
                 continue
             earlier = before.get(counter.stream, counter)
             if earlier.epoch == following.epoch and earlier.seq > following.end:
-                for first, last in following.unasked(earlier.seq):
-                    self._fall_back(now, following, first, last, fx)
+                self._catch_up(now, following, earlier.seq, fx)
                 following.asked = max(following.asked, earlier.seq)
 
     def _begin_epoch(self, now: int, following: Following, counter: Counter, fx: Effects) -> None:

@@ -12,6 +12,7 @@ from random import Random
 from typing import TypeVar
 
 from epicast.core import (
+    NEVER,
     ConfigError,
     Effects,
     EventBatch,
@@ -160,8 +161,10 @@ class Edge(Protocol[EdgeConfigT]):
             self._connect(fx)
         elif name == "poll":
             self._poll(now, fx)
-        elif name == "retry" and self._attached and self._proxy is not None:
-            self._outbox.send(self._proxy.id, fx)
+        elif name == "retry":
+            self._outbox.unblock()
+            if self._attached and self._proxy is not None:
+                self._outbox.send(self._proxy.id, fx)
 
     def _poll(self, now: int, fx: Effects) -> None:
         """Ask how far things are. Whoever does not answer for long is left."""
@@ -303,12 +306,15 @@ class Edge(Protocol[EdgeConfigT]):
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
-        self._outbox.handle_published(now, message, fx)
+        more = self._outbox.handle_published(now, message, fx)
+        if more and self._attached and self._proxy is not None:
+            self._outbox.send(self._proxy.id, fx)
 
     @handles(Refused)
     def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
         if self._outbox.handle_refused(now, message, fx):
-            self.timers.set("retry", now + self.config.retry_every_ns)
+            if self.timers.deadline("retry") == NEVER:
+                self.timers.set("retry", now + self.config.retry_every_ns)
         elif self._attached and self._proxy is not None:
             self._outbox.send(self._proxy.id, fx)
 

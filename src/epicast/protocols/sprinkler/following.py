@@ -8,10 +8,12 @@ printed, as soon as anything is outstanding; and of the proxy for any stream, no
 
 from __future__ import annotations
 
+from bisect import insort
+
 from msgspec import Struct
 
 from epicast.core import EventBatch, IntervalSet, NodeId
-from epicast.protocols.sprinkler.messages import Counter, StreamInfo
+from epicast.protocols.sprinkler.messages import Answer, Counter, StreamInfo
 from epicast.protocols.sprinkler.recent import EventBuffer
 
 
@@ -25,8 +27,8 @@ class Outstanding(Struct):
 
 
 class Following:
-    __slots__ = ("_early", "_early_bytes", "_max_early_bytes", "asked", "buffer", "end", "epoch",
-                 "info", "outstanding")  # fmt: skip
+    __slots__ = ("_early", "_early_bytes", "_early_firsts", "_max_early_bytes", "asked", "buffer",
+                 "crowded", "end", "epoch", "info", "outstanding")  # fmt: skip
 
     def __init__(
         self, info: StreamInfo, start: Counter, buffer: EventBuffer, max_early_bytes: int
@@ -35,8 +37,12 @@ class Following:
         self.epoch = start.epoch
         self.end = self.asked = start.seq
         self.buffer = buffer
+        self.crowded = False
+        """Something came early and found no room, and what takes the room is still there."""
         self.outstanding: list[Outstanding] = []
         self._early: dict[int, EventBatch] = {}
+        self._early_firsts: list[int] = []
+        """The keys of `_early`, ascending."""
         self._early_bytes = 0
         self._max_early_bytes = max_early_bytes
 
@@ -53,15 +59,13 @@ class Following:
             self._keep_early(batch)
             return delivered
         self._advance(batch, delivered)
-        while self._early:
-            first = min(self._early)
-            if first > self.end + 1:
-                break
-            following = self._early.pop(first)
+        while self._early_firsts and self._early_firsts[0] <= self.end + 1:
+            following = self._early.pop(self._early_firsts.pop(0))
             self._early_bytes -= following.wire_size()
             if following.last > self.end:
                 self._advance(following, delivered)
         self.asked = max(self.asked, self.end)
+        self.crowded &= bool(self._early)
         return delivered
 
     def _advance(self, batch: EventBatch, delivered: list[EventBatch]) -> None:
@@ -77,18 +81,37 @@ class Following:
         if known is not None and known.last >= batch.last:
             return
         if self._early_bytes + size > self._max_early_bytes:
-            return  # it will be asked for again
+            self.crowded = True  # it will have to be asked for again
+            return
         if known is not None:
             self._early_bytes -= known.wire_size()
+        else:
+            insort(self._early_firsts, batch.first)
         self._early[batch.first] = batch
         self._early_bytes += size
 
     def missing(self, first: int, last: int) -> list[tuple[int, int]]:
         """The parts of a range that have not arrived, in order or early."""
-        here = IntervalSet((batch.first, batch.last) for batch in self._early.values())
-        if self.end:
-            here.add(1, self.end)
-        return here.missing(first, last)
+        gaps: list[tuple[int, int]] = []
+        wanted = max(first, self.end + 1)
+        for early in self._early_firsts:
+            if early > last:
+                break
+            if early > wanted:
+                gaps.append((wanted, early - 1))
+            wanted = max(wanted, self._early[early].last + 1)
+        if wanted <= last:
+            gaps.append((wanted, last))
+        return gaps
+
+    def holes(self, answer: Answer) -> list[tuple[int, int]]:
+        """What is missing because an answer does not have it."""
+        had = IntervalSet((batch.first, batch.last) for batch in answer.batches)
+        return [
+            part
+            for first, last in self.missing(answer.first, answer.last)
+            for part in had.missing(first, last)
+        ]
 
     def unasked(self, last: int) -> list[tuple[int, int]]:
         """What is missing up to `last` and nobody has been asked for: an answer had holes, there
@@ -140,6 +163,8 @@ class Following:
         self.epoch = start.epoch
         self.end = self.asked = start.seq
         self.buffer = buffer
+        self.crowded = False
         self.outstanding = []
         self._early = {}
+        self._early_firsts = []
         self._early_bytes = 0

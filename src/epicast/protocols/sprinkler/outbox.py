@@ -18,6 +18,8 @@ from epicast.core import DATA, Effects, NodeId, Publication
 from epicast.protocols.sprinkler.config import EdgeConfig
 from epicast.protocols.sprinkler.messages import Publish, Published, RefusalCode, Refused
 
+_UNLIMITED = 1 << 30
+
 
 class _Waiting(Struct, gc=False):
     publication: Publication
@@ -27,7 +29,8 @@ class _Waiting(Struct, gc=False):
 
 
 class _Lane:
-    __slots__ = ("answered_at", "next", "publisher", "stream", "to_send", "waiting")
+    __slots__ = ("allowance", "answered_at", "blocked", "next", "publisher", "stream", "to_send",
+                 "waiting")  # fmt: skip
 
     def __init__(self, stream: int, publisher: int, first: int) -> None:
         self.stream = stream
@@ -37,6 +40,11 @@ class _Lane:
         self.answered_at = 0
         self.to_send = 0
         """How many at the end of `waiting` have not been sent on the present connection."""
+        self.allowance = _UNLIMITED
+        """How many may be on their way at once: few after a refusal for lack of room, twice as many
+        with every round of answers."""
+        self.blocked = False
+        """There was no room a moment ago."""
 
 
 class Outbox:
@@ -79,7 +87,9 @@ class Outbox:
         """Send what was not sent yet, as far as the link has room."""
         room = fx.room(proxy)
         for lane in self._lanes.values():
-            while lane.to_send:
+            while lane.to_send and not lane.blocked:
+                if len(lane.waiting) - lane.to_send >= lane.allowance:
+                    break
                 entry = lane.waiting[-lane.to_send]
                 if room < entry.size:
                     return
@@ -96,6 +106,7 @@ class Outbox:
         """Whatever was sent may be lost: everything unanswered is to be sent once more."""
         for lane in self._lanes.values():
             self._send_lane_again(now, lane)
+            lane.blocked = False
 
     def repeat_overdue(self, now: int) -> bool:
         """Have sent once more what an answer should have come to by now; whether there is any."""
@@ -109,10 +120,16 @@ class Outbox:
             self._send_lane_again(now, lane)
         return bool(overdue)
 
-    def handle_published(self, now: int, message: Published, fx: Effects) -> None:
+    def unblock(self) -> None:
+        """Some time has passed: there may be room again."""
+        for lane in self._lanes.values():
+            lane.blocked = False
+
+    def handle_published(self, now: int, message: Published, fx: Effects) -> bool:
+        """Whether more may be sent now."""
         lane = self._lanes.get((message.stream, message.publisher))
         if lane is None or not message.acks:
-            return
+            return False
         lane.answered_at = now
         numbers = dict(message.acks)
         newest, newest_seq = message.acks[-1]
@@ -121,14 +138,19 @@ class Outbox:
             self._forget(lane, entry)
             seq = numbers.get(entry.last, newest_seq)
             fx.acknowledge(entry.publication, entry.publication.level, seq)
+            lane.allowance += 1
+        return lane.to_send > 0
 
     def handle_refused(self, now: int, message: Refused, fx: Effects) -> bool:
         """Whether to try again later."""
         lane = self._lanes.get((message.stream, message.publisher))
-        if lane is None:
+        if lane is None or not lane.waiting or message.last < lane.waiting[0].first:
             return False
         if message.code in (RefusalCode.BUSY, RefusalCode.GAP):
-            self._send_lane_again(now, lane)
+            if lane.to_send < len(lane.waiting):  # else it is one refusal of many
+                self._send_lane_again(now, lane)
+                lane.allowance = 1
+                lane.blocked = True
             return True
         refused = next((w for w in lane.waiting if w.first <= message.first <= w.last), None)
         if refused is not None:

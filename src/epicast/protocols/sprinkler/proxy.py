@@ -8,6 +8,7 @@ from msgspec import Struct
 from epicast.core import (
     CONTROL,
     DATAGRAM,
+    AnyMessage,
     ConfigError,
     Effects,
     EventBatch,
@@ -92,6 +93,8 @@ class Proxy(Protocol[ProxyConfig]):
         """Of the other proxies, those that can be reached."""
         self._states: dict[int, StreamState] = {}
         self._owned: dict[int, Ownership] = {}
+        self._numbered: dict[int, StreamState] = {}
+        """Streams with publications that are numbered and not handed to the store yet."""
         self._regional = RegionalAcks(config.max_publishers)
         self._relays = Relays(config.max_hops)
         self._view = ReinforcedView(node.id, config.view_size, rng)
@@ -246,6 +249,7 @@ class Proxy(Protocol[ProxyConfig]):
                 self._take_publication(now, self.node.id, state, message, fx)
             else:
                 fx.refuse(publication, f"stream {batch.stream} is not owned here")
+        self._store_numbered(fx)
 
     def _take_publication(
         self, now: int, source: NodeId, state: StreamState, message: Publish, fx: Effects
@@ -270,12 +274,26 @@ class Proxy(Protocol[ProxyConfig]):
             return
         taken = owned.take(now + fx.wall_offset, source, message, regions)
         if isinstance(taken, EventBatch):
-            state.take(taken)
-            fx.append(taken)
+            state.number(taken)
+            self._numbered[message.stream] = state
         elif isinstance(taken, Refusal):
             self._refuse(source, refusal(message, taken.code, taken.detail), fx)
         elif taken is not None:
             self._acknowledge_in_turn(message.stream, [taken], fx)
+
+    def on_messages(
+        self, now: int, source: NodeId, messages: Sequence[AnyMessage], fx: Effects
+    ) -> None:
+        super().on_messages(now, source, messages, fx)
+        if self._numbered:
+            self._store_numbered(fx)
+
+    def _store_numbered(self, fx: Effects) -> None:
+        """Publications that came together are stored and travel together."""
+        numbered, self._numbered = self._numbered, {}
+        for state in numbered.values():
+            for batch in state.take_numbered():
+                fx.append(batch)
 
     def _refuse(self, peer: NodeId, refused: Refused, fx: Effects) -> None:
         if peer != self.node.id:

@@ -8,12 +8,24 @@ from epicast.core import EventBatch
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 from epicast.protocols.sprinkler.recent import RecentBatches
 
+_JOINED_BYTES = 256 << 10
+
 
 class StreamState:
     """`end` is as far as everything is stable here, and may be shown; `taken` as far as it was
     handed to the store."""
 
-    __slots__ = ("_unstable", "end", "epoch", "id", "info", "recent", "taken", "unstable_bytes")
+    __slots__ = (
+        "_numbered",
+        "_unstable",
+        "end",
+        "epoch",
+        "id",
+        "info",
+        "recent",
+        "taken",
+        "unstable_bytes",
+    )
 
     def __init__(self, info: StreamInfo, epoch: int, end: int, recent_bytes: int) -> None:
         self.id = info.id
@@ -23,11 +35,34 @@ class StreamState:
         self.taken = end
         self.recent = RecentBatches(recent_bytes)
         self.unstable_bytes = 0
+        self._numbered: list[EventBatch] = []
         self._unstable: deque[EventBatch] = deque()
 
     @property
     def counter(self) -> Counter:
         return Counter(self.id, self.epoch, self.end)
+
+    def number(self, batch: EventBatch) -> None:
+        """A publication was given the numbers behind `taken`."""
+        self.taken = batch.last
+        self._numbered.append(batch)
+
+    def take_numbered(self) -> list[EventBatch]:
+        """What was numbered since the last time, joined to fewer and larger batches: to store."""
+        joined: list[EventBatch] = []
+        group: list[EventBatch] = []
+        size = 0
+        for batch in self._numbered:
+            if group and size + batch.wire_size() > _JOINED_BYTES:
+                joined.append(EventBatch.joined(group))
+                group, size = [], 0
+            group.append(batch)
+            size += batch.wire_size()
+        joined.append(EventBatch.joined(group))
+        self._numbered = []
+        for batch in joined:
+            self.take(batch)
+        return joined
 
     def take(self, batch: EventBatch) -> None:
         """The batch behind `taken` was handed to the store."""

@@ -1,0 +1,88 @@
+"""Counting arrivals: when was a batch everywhere?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.core import EventBatch, NodeId
+
+
+class Arrivals:
+    """Streams of batches with `rows` events each, followed by `agents` nodes.
+
+    Deliveries to a node are contiguous but need not be whole batches: a batch has arrived when its
+    last event has.
+    """
+
+    def __init__(self, streams: int, agents: int, rows: int) -> None:
+        self.rows = rows
+        self._agents = agents
+        self._began: list[list[int]] = [[] for _ in range(streams)]
+        self._counts: list[list[int]] = [[] for _ in range(streams)]
+        self._completed: list[list[int]] = [[] for _ in range(streams)]
+        """When the last agent got a batch; 0 while one has not."""
+        self._taken: list[dict[NodeId, int]] = [{} for _ in range(streams)]
+        """Batches each agent has."""
+        self._times: list[int] = []
+        """Of all arrivals at single agents."""
+
+    def expect(self, stream: int, at: int) -> None:
+        """The next batch of a stream comes to its proxy at `at`."""
+        self._began[stream].append(at)
+        self._counts[stream].append(0)
+        self._completed[stream].append(0)
+
+    def note(self, now: int, node: NodeId, number: int, batch: EventBatch) -> None:
+        """Something was delivered; subscriptions are numbered like the streams, from 1."""
+        taken = self._taken[number - 1]
+        before, after = taken.get(node, 0), batch.last // self.rows
+        if after == before:
+            return
+        taken[node] = after
+        counts = self._counts[number - 1]
+        for index in range(before, after):
+            counts[index] += 1
+            if counts[index] == self._agents:
+                self._completed[number - 1][index] = now
+            self._times.append(now)
+
+    def metrics(self, begin: int, end: int) -> dict[str, float | int]:
+        """Of what happened from `begin` to `end`.
+
+        Throughput counts events that became complete, whenever they were published. Latency is that
+        of events published in the first two thirds; what has not arrived by the end counts as if it
+        did then, so with `unfinished` above 0 latencies are lower bounds.
+        """
+        seconds = (end - begin) / 1e9
+        complete = sum(begin <= at < end for stream in self._completed for at in stream)
+        single = np.count_nonzero((np.array(self._times) >= begin) & (np.array(self._times) < end))
+        found: dict[str, float | int] = {
+            "complete_per_s": complete * self.rows / seconds,
+            "delivered_per_s": int(single) * self.rows / self._agents / seconds,
+        }
+        until = begin + 2 * (end - begin) // 3
+        pairs = [self._latencies(index, begin, until, end) for index in range(len(self._began))]
+        everything = np.concatenate([latencies for latencies, _ in pairs])
+        found["latency_ms"] = _mean_ms(everything)
+        found["latency_p99_ms"] = float(np.percentile(everything, 99)) / 1e6
+        found["unfinished"] = sum(missing for _, missing in pairs) / len(everything)
+        for index, (latencies, _) in enumerate(pairs):
+            found[f"latency_{index}_ms"] = _mean_ms(latencies)
+        return found
+
+    def _latencies(
+        self, stream: int, begin: int, until: int, end: int
+    ) -> tuple[NDArray[np.int64], int]:
+        """Of the batches published between `begin` and `until`; and how many have not arrived."""
+        began = self._began[stream]
+        chosen = [index for index, at in enumerate(began) if begin <= at < until]
+        completed: Sequence[int] = [self._completed[stream][index] for index in chosen]
+        latencies = [(at or end) - began[i] for i, at in zip(chosen, completed, strict=True)]
+        return np.array(latencies, dtype=np.int64), sum(at == 0 for at in completed)
+
+
+def _mean_ms(latencies: NDArray[np.int64]) -> float:
+    return float(latencies.mean()) / 1e6

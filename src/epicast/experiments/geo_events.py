@@ -1,0 +1,101 @@
+"""Events to load a geoplex with: keys drawn anew for every batch, and what becomes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import uint64
+from numpy.typing import NDArray
+
+from epicast.core import EventBatch
+from epicast.log.kernels.compiling import compiled
+from epicast.log.layout import BATCH_HEADER, BATCH_VERSION, ONE_TIME
+
+ROWS = 1_000
+KEY_BYTES = 10
+KEYS = 100_000
+_DRAWN_AT_ONCE = 64
+
+
+class DrawnStream:
+    """Batch after batch of 1,000 events that are a 10-byte key and nothing else.
+
+    The same seed draws the same events, so that whoever checks need not be told them.
+    """
+
+    def __init__(self, stream: int, seed: int) -> None:
+        self.stream = stream
+        self._rng = np.random.default_rng(seed)
+        keys = self._rng.integers(0, 256, (KEYS, KEY_BYTES), dtype=np.uint8)
+        self.keys: NDArray[np.void] = keys.view(f"V{KEY_BYTES}").ravel()
+        ends = np.arange(1, ROWS + 1, dtype="<u4") * KEY_BYTES
+        self._offsets = np.concatenate([np.zeros(1, "<u4"), np.repeat(ends, 2)]).tobytes()
+        self._indices: NDArray[np.int32] = np.empty((0, ROWS), dtype=np.int32)
+        self._row = 0
+        self.drawn = 0
+
+    def indices(self) -> NDArray[np.int32]:
+        """Which keys come next."""
+        if self._row == len(self._indices):
+            self._indices = self._rng.integers(0, KEYS, (_DRAWN_AT_ONCE, ROWS), dtype=np.int32)
+            self._row = 0
+        self._row += 1
+        self.drawn += ROWS
+        row: NDArray[np.int32] = self._indices[self._row - 1]
+        return row
+
+    def batch(self) -> EventBatch:
+        first = self.drawn + 1
+        content = self.keys.take(self.indices()).tobytes()
+        header = BATCH_HEADER.pack(
+            BATCH_VERSION, ONE_TIME, 0, ROWS, self.stream, 0, 0, first, first + ROWS - 1, 0,
+            len(content),
+        )  # fmt: skip
+        return EventBatch.decode(b"".join([header, bytes(8), self._offsets, content]))
+
+
+@compiled
+def _digest(seqs: Any, offsets: Any, data: Any) -> Any:
+    total = uint64(0)
+    for row in range(len(seqs)):
+        value = uint64(seqs[row]) * uint64(0x9E3779B97F4A7C15)
+        for at in range(offsets[2 * row], offsets[2 * row + 2]):
+            value = (value ^ uint64(data[at])) * uint64(0x100000001B3)
+        total += value ^ (value >> uint64(29))
+    return total
+
+
+def digest(batch: EventBatch) -> int:
+    """A sum over the rows of a hash of number, key and payload: their order does not matter."""
+    data = np.frombuffer(batch.data, np.uint8)
+    return int(_digest(batch.seqs, batch.offsets, data))
+
+
+class Expected:
+    """What subscribers of a stream must have seen, drawn again from its seed."""
+
+    def __init__(self, stream: int, seed: int, events: int) -> None:
+        source = DrawnStream(stream, seed)
+        self.events = events
+        self.digests = np.zeros(events // ROWS, dtype=np.uint64)
+        self._last = np.zeros(KEYS, dtype=np.uint64)
+        self._keys = source.keys
+        for number in range(events // ROWS):
+            batch = source.batch()
+            self.digests[number] = digest(batch)
+        again = DrawnStream(stream, seed)
+        for number in range(events // ROWS):
+            seqs = np.arange(1, ROWS + 1, dtype=np.uint64) + np.uint64(number * ROWS)
+            self._last[again.indices()] = seqs  # where a key comes twice, the later one stays
+
+    @property
+    def digest(self) -> int:
+        """Of everything."""
+        return int(self.digests.sum(dtype=np.uint64))
+
+    def live(self) -> dict[int, bytes]:
+        """What `filter` leaves of the history: the last event of each key."""
+        return {
+            int(seq): bytes(self._keys[key]) for key, seq in enumerate(self._last.tolist()) if seq
+        }
