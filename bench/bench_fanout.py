@@ -27,7 +27,7 @@ SETTLE_S = 8.0
 def run(quick: bool) -> Result:
     if quick:
         return measure(agents=40, processes=2, events=100_000, rate=200_000, settle_s=1.0)
-    return measure(agents=1000, processes=4, events=1_000_000, rate=20_000, settle_s=SETTLE_S)
+    return measure(agents=1000, processes=4, events=1_000_000, rate=8_000, settle_s=SETTLE_S)
 
 
 def measure(agents: int, processes: int, events: int, rate: int, settle_s: float) -> Result:

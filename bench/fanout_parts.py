@@ -47,7 +47,7 @@ class Follower:
         self.last = 0
         self.error = ""
         self.attached = False
-        self._check = BatchCheck(expected)
+        self._check = BatchCheck(0, expected)
         self._agent: Agent
         self._number = number
         self._driver: NodeDriver

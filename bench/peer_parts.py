@@ -5,7 +5,7 @@ import asyncio
 import time
 
 import epicast
-from bench.peer_ways import SYNC_WAYS, WAYS, compare
+from bench.peer_ways import SYNC_WAYS, WAYS, BatchCheck, EventCheck, check_for
 from bench.rivals.events import EVENT_BYTES, events
 from bench.rivals.processes import hear, play, tell
 from epicast import sync
@@ -77,32 +77,27 @@ def publish_batches(address: str, count: int) -> None:
 
 def subscribe(address: str, way: str, count: int, keyed: bool) -> None:
     """Everything from the beginning, in one of the ways; says when the last event was there."""
-    received: list[bytes] | None
-    if way in SYNC_WAYS:
-        with sync.connect(address, agent=False) as node:
-            stream = node.stream(STREAM)
-            with stream.subscribe(after=0, window_bytes=_WINDOW_BYTES) as subscription:
-                stream.head()  # answered on the same connection: the subscription has arrived
-                tell("ready")
-                received = SYNC_WAYS[way](subscription, count)
-                finished = time.monotonic_ns()
-    else:
-        received, finished = epicast.run(_subscribe(address, way, count, keyed))
-    if received is not None and not keyed:
-        compare(received, count)
-    tell(finished)
+    check = check_for(way, count, complete=not keyed)
+    if way in WAYS:
+        epicast.run(_subscribe(address, way, check))
+        return
+    with sync.connect(address, agent=False) as node:
+        stream = node.stream(STREAM)
+        with stream.subscribe(after=0, window_bytes=_WINDOW_BYTES) as subscription:
+            stream.head()  # answered on the same connection: the subscription has arrived
+            tell("ready")
+            SYNC_WAYS[way](subscription, check)
+            tell(time.monotonic_ns())
 
 
-async def _subscribe(
-    address: str, way: str, count: int, keyed: bool
-) -> tuple[list[bytes] | None, int]:
+async def _subscribe(address: str, way: str, check: EventCheck | BatchCheck) -> None:
     async with epicast.connect(address, agent=False) as node:
         stream = node.stream(STREAM)
-        subscription = stream.subscribe(after=0, window_bytes=_WINDOW_BYTES, tombstones=not keyed)
+        subscription = stream.subscribe(after=0, window_bytes=_WINDOW_BYTES, tombstones=False)
         await stream.head()
         tell("ready")
-        received = await WAYS[way](subscription, count)
-        return received, time.monotonic_ns()
+        await WAYS[way](subscription, check)
+        tell(time.monotonic_ns())
 
 
 def publish_paced(address: str, count: int, rate: int) -> None:

@@ -1,13 +1,13 @@
 """Every public way of consuming a stream, event by event or by batch, each as a function that
-takes everything up to a number and returns the payloads it was given.
+takes everything up to the last event.
 
-They do what an application would do that keeps what it gets; whoever calls them compares it with
-what was published, after the clock has stopped. Batches are compared as they come, because
-taking them apart would cost more than receiving them.
+They do what an application would do that keeps what it gets for a while: payloads gather, and every
+few thousand of them are compared with what was published. All of them are, while the clock runs.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import epicast
 from bench.rivals.events import EVENT_BYTES, events
@@ -16,106 +16,131 @@ from epicast import sync
 PULL = 1000
 _PAUSE_S = 0.0005
 """Between looks of somebody who does not wait."""
+_CYCLE = 1000
+"""After so many events the same ones come again."""
 
 
 class Wrong(AssertionError):
     """Something was received that was not published."""
 
 
-async def async_for(subscription: epicast.Subscription, last: int) -> list[bytes]:
-    received: list[bytes] = []
-    keep = received.append
+class EventCheck:
+    """Payloads gather in `received`; with the event numbered `stop`, `settle` compares them."""
+
+    SIZE = 10_000
+    _EXPECTED = events(SIZE + _CYCLE)
+
+    def __init__(self, last: int, *, complete: bool = True) -> None:
+        """Of a stream whose events are collected, not all arrive: `complete` is false."""
+        self.received: list[bytes] = []
+        self.stop = min(self.SIZE, last)
+        self._last = last
+        self._settled = 0
+        self._complete = complete
+
+    def settle(self) -> int:
+        """The number to stop at next; 0 if everything is there."""
+        received, stop = self.received, self.stop
+        if self._complete:
+            start = self._settled % _CYCLE
+            wanted = self._EXPECTED[start : start + stop - self._settled]
+            if received != wanted:
+                raise Wrong(f"events {self._settled + 1} to {stop} are not what was published")
+        received.clear()
+        self._settled = stop
+        self.stop = min(stop + self.SIZE, self._last)
+        return 0 if stop == self._last else self.stop
+
+
+async def async_for(subscription: epicast.Subscription, check: EventCheck) -> None:
+    keep, stop = check.received.append, check.stop
     async for event in subscription:
         keep(event.payload)
-        if event.seq == last:
-            break
-    return received
+        if event.seq == stop:
+            stop = check.settle()
+            if not stop:
+                break
 
 
-async def get(subscription: epicast.Subscription, last: int) -> list[bytes]:
-    received: list[bytes] = []
-    keep, take = received.append, subscription.get
-    seq = 0
-    while seq < last:
+async def get(subscription: epicast.Subscription, check: EventCheck) -> None:
+    keep, take = check.received.append, subscription.get
+    stop = check.stop
+    while stop:
         event = await take()
         keep(event.payload)
-        seq = event.seq
-    return received
+        if event.seq == stop:
+            stop = check.settle()
 
 
-async def get_nowait(subscription: epicast.Subscription, last: int) -> list[bytes]:
-    received: list[bytes] = []
-    keep, take = received.append, subscription.get_nowait
-    seq = 0
-    while seq < last:
+async def get_nowait(subscription: epicast.Subscription, check: EventCheck) -> None:
+    keep, take = check.received.append, subscription.get_nowait
+    stop = check.stop
+    while stop:
         event = take()
         if event is None:
             await asyncio.sleep(_PAUSE_S)
             continue
         keep(event.payload)
-        seq = event.seq
-    return received
+        if event.seq == stop:
+            stop = check.settle()
 
 
-async def pull(subscription: epicast.Subscription, last: int) -> list[bytes]:
-    received: list[bytes] = []
+async def pull(subscription: epicast.Subscription, check: EventCheck) -> None:
+    received, stop = check.received, check.stop
     seq = 0
-    while seq < last:
-        some = await subscription.pull(PULL)
+    while stop:
+        some = await subscription.pull(min(PULL, stop - seq))
         received += [event.payload for event in some]
         seq = some[-1].seq
-    return received
+        if seq == stop:
+            stop = check.settle()
 
 
-async def batches(subscription: epicast.Subscription, last: int) -> None:
-    check = BatchCheck()
+async def batches(subscription: epicast.Subscription, check: "BatchCheck") -> None:
     async for batch in subscription.batches():
-        check.take(batch)
-        if batch.last == last:
+        if check.take(batch):
             break
 
 
-def sync_for(subscription: sync.Subscription, last: int) -> list[bytes]:
-    received: list[bytes] = []
-    keep = received.append
+def sync_for(subscription: sync.Subscription, check: EventCheck) -> None:
+    keep, stop = check.received.append, check.stop
     for event in subscription:
         keep(event.payload)
-        if event.seq == last:
-            break
-    return received
+        if event.seq == stop:
+            stop = check.settle()
+            if not stop:
+                break
 
 
-def sync_get(subscription: sync.Subscription, last: int) -> list[bytes]:
-    received: list[bytes] = []
-    keep, take = received.append, subscription.get
-    seq = 0
-    while seq < last:
+def sync_get(subscription: sync.Subscription, check: EventCheck) -> None:
+    keep, take = check.received.append, subscription.get
+    stop = check.stop
+    while stop:
         event = take()
         keep(event.payload)
-        seq = event.seq
-    return received
+        if event.seq == stop:
+            stop = check.settle()
 
 
-def sync_pull(subscription: sync.Subscription, last: int) -> list[bytes]:
-    received: list[bytes] = []
+def sync_pull(subscription: sync.Subscription, check: EventCheck) -> None:
+    received, stop = check.received, check.stop
     seq = 0
-    while seq < last:
-        some = subscription.pull(PULL)
+    while stop:
+        some = subscription.pull(min(PULL, stop - seq))
         received += [event.payload for event in some]
         seq = some[-1].seq
-    return received
+        if seq == stop:
+            stop = check.settle()
 
 
-def sync_batches(subscription: sync.Subscription, last: int) -> None:
-    check = BatchCheck()
+def sync_batches(subscription: sync.Subscription, check: "BatchCheck") -> None:
     for batch in subscription.batches():
-        check.take(batch)
-        if batch.last == last:
+        if check.take(batch):
             break
 
 
-Way = Callable[[epicast.Subscription, int], Awaitable[list[bytes] | None]]
-SyncWay = Callable[[sync.Subscription, int], list[bytes] | None]
+Way = Callable[[epicast.Subscription, Any], Awaitable[None]]
+SyncWay = Callable[[sync.Subscription, Any], None]
 WAYS: dict[str, Way] = {
     "async_for": async_for,
     "get": get,
@@ -136,7 +161,7 @@ class Expected:
     """The bytes of any run of events, to be shared by many checks."""
 
     def __init__(self) -> None:
-        self._bytes = b"".join(events(1000))
+        self._bytes = b"".join(events(_CYCLE))
         self._cycle = len(self._bytes)
 
     def part(self, first: int, rows: int) -> bytes:
@@ -150,11 +175,13 @@ class Expected:
 class BatchCheck:
     """Batch by batch: every byte, every length, every number."""
 
-    def __init__(self, expected: Expected | None = None) -> None:
+    def __init__(self, last: int, expected: Expected | None = None) -> None:
+        self._last = last
         self._expected = expected or Expected()
         self._next = 1
 
-    def take(self, batch: object) -> None:
+    def take(self, batch: object) -> bool:
+        """Whether that was the last one."""
         if not isinstance(batch, epicast.EventBatch) or batch.first != self._next:
             raise Wrong(f"{batch} where event {self._next} was to come")
         if batch.tombstones or bytes(batch.data) != self._expected.part(batch.first, batch.rows):
@@ -163,8 +190,8 @@ class BatchCheck:
         if lengths[::2].any() or (lengths[1::2] != EVENT_BYTES).any():
             raise Wrong(f"{batch} has events of other lengths than were published")
         self._next = batch.last + 1
+        return batch.last == self._last
 
 
-def compare(received: Iterable[bytes], count: int) -> None:
-    if list(received) != events(count):
-        raise Wrong("what was received is not what was published")
+def check_for(way: str, last: int, *, complete: bool = True) -> EventCheck | BatchCheck:
+    return BatchCheck(last) if way in BY_BATCH else EventCheck(last, complete=complete)

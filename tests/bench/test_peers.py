@@ -7,13 +7,13 @@ import pytest
 import epicast
 from bench import bench_latency, bench_peers
 from bench.harness import Rates
-from bench.peer_ways import SYNC_WAYS, WAYS, BatchCheck, Wrong, compare
+from bench.peer_ways import SYNC_WAYS, WAYS, BatchCheck, EventCheck, Wrong, check_for
 from bench.rivals.events import events
 from epicast import sync
 from tests.client.proxies import embedded_proxy
 
-COUNT = 2500
-"""Two batches and a half, and no multiple of what is pulled at a time."""
+COUNT = 12_500
+"""More than is compared at a time, and no multiple of what is pulled at a time."""
 
 
 @pytest.mark.parametrize("way", [*WAYS, *SYNC_WAYS])
@@ -29,26 +29,26 @@ def test_each_way_gives_everything(way: str) -> None:
                 stream.publish_nowait(payload)
                 if payload.endswith(b"400"):
                     await asyncio.sleep(0.002)
-            received = await asyncio.wait_for(reading, 60)
-            if received is not None:
-                compare(received, COUNT)
-            assert (received is None) == (way in bench_peers.BY_BATCH)
+            await asyncio.wait_for(reading, 60)
 
     epicast.run(main())
 
 
-async def read(address: str, way: str) -> list[bytes] | None:
-    def blocking() -> list[bytes] | None:
+async def read(address: str, way: str) -> None:
+    check = check_for(way, COUNT)
+
+    def blocking() -> None:
         with (
             sync.connect(address, agent=False) as node,
             node.stream("prices").subscribe(after=0) as subscription,
         ):
-            return SYNC_WAYS[way](subscription, COUNT)
+            SYNC_WAYS[way](subscription, check)
 
     if way in SYNC_WAYS:
-        return await asyncio.to_thread(blocking)
-    async with epicast.connect(address, agent=False) as node:
-        return await WAYS[way](node.stream("prices").subscribe(after=0), COUNT)
+        await asyncio.to_thread(blocking)
+    else:
+        async with epicast.connect(address, agent=False) as node:
+            await WAYS[way](node.stream("prices").subscribe(after=0), check)
 
 
 def batch(first: int, payloads: list[bytes], **options: object) -> epicast.EventBatch:
@@ -56,10 +56,10 @@ def batch(first: int, payloads: list[bytes], **options: object) -> epicast.Event
 
 
 def test_a_batch_as_published_passes() -> None:
-    check = BatchCheck()
+    check = BatchCheck(4000)
     expected = events(4000)
     for first, last in ((1, 7), (8, 999), (1000, 3456), (3457, 4000)):
-        check.take(batch(first, expected[first - 1 : last]))
+        assert check.take(batch(first, expected[first - 1 : last])) == (last == 4000)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,30 @@ def test_a_batch_as_published_passes() -> None:
 )
 def test_anything_else_does_not(wrong: object) -> None:
     with pytest.raises(Wrong):
-        BatchCheck().take(wrong)
+        BatchCheck(7).take(wrong)
 
 
-@pytest.mark.parametrize("received", [events(9), events(11), [*events(9), b"x"]])
-def test_what_is_missing_doubled_or_changed_is_noticed(received: list[bytes]) -> None:
+@pytest.mark.parametrize("last", [1, 999, EventCheck.SIZE, EventCheck.SIZE + 1, 25_500])
+def test_events_as_published_pass(last: int) -> None:
+    check = EventCheck(last)
+    stop = check.stop
+    for number, payload in enumerate(events(last), 1):
+        check.received.append(payload)
+        if number == stop:
+            stop = check.settle()
+    assert stop == 0
+
+
+@pytest.mark.parametrize("received", [events(9), events(11), [*events(9), b"x"], events(11)[1:]])
+@pytest.mark.parametrize("before", [0, EventCheck.SIZE])
+def test_what_is_missing_doubled_or_changed_is_noticed(received: list[bytes], before: int) -> None:
+    check = EventCheck(before + 10)
+    if before:
+        check.received += events(before)
+        check.settle()
+    check.received += received
     with pytest.raises(Wrong):
-        compare(received, 10)
+        check.settle()
 
 
 def test_bars() -> None:

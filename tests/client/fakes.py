@@ -31,6 +31,9 @@ class FakeEdge:
     def unsubscribe(self, number: int) -> None:
         self.calls.append(("unsubscribe", number))
 
+    def ask(self) -> None:
+        self.calls.append(("ask",))
+
     def statistics(self) -> dict[str, int | float]:
         return {"edge": 1}
 

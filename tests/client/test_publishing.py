@@ -144,6 +144,21 @@ def test_a_level_travels_with_its_event_and_keeps_the_order() -> None:
     run(main)
 
 
+def test_many_stay_within_a_bound_smaller_than_a_batch() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_events=10, unacknowledged_events=3))
+        prices = world.node.stream("prices")
+        waiting = asyncio.ensure_future(prices.publish_many([b"%d" % n for n in range(8)]))
+        for _ in range(5):
+            await turns()
+            assert prices.unacknowledged <= 3
+            world.acknowledge(1)
+        assert await waiting == 8
+        await world.node.close()
+
+    run(main)
+
+
 @pytest.mark.parametrize("as_columns", [False, True])
 def test_many_are_cut_into_batches_and_the_last_number_comes_back(as_columns: bool) -> None:
     async def main() -> None:

@@ -129,7 +129,7 @@ def test_unknown_streams_are_answered_with_those_there_are() -> None:
         with pytest.raises(PublishRefused, match="continues at 1"):
             world.node.stream("prices", first_sequence=7)
         with pytest.raises(ConfigError, match="first_sequence"):
-            world.node.stream("audit", first_sequence=-1)
+            world.node.stream("audit", first_sequence=0)
         await world.node.close()
 
     run(main)

@@ -80,8 +80,8 @@ def up(
     signal.signal(signal.SIGTERM, _interrupt)
     local = LocalGeoplex(geoplex, log_format=log_format.value, log_level=log_level.value, say=say)
     with local:
-        _announce(local, as_json)
         try:
+            _announce(local, as_json)
             while (ended := local.wait_ended(_LOOK_EVERY_S)) is None:
                 pass
         except KeyboardInterrupt:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epicast.client.addresses import address_towards, parse_url
 from epicast.client.errors import ConnectFailed
@@ -121,6 +122,10 @@ async def _open(address: Address, options: ConnectOptions) -> Node:
         await driver.start(edge, [Peer(proxy.node.id, address.host, address.port)])
         node.run_on(driver, edge)
         await node.wait_attached(deadline - time.monotonic())
+        if options.agent and node.at_sidecar:
+            # A sidecar takes part in the region for its clients: those need not, and cannot.
+            await node.close()
+            return await _open(address, replace(options, agent=False, config=None))
     except BaseException:
         await (node.close() if node.is_running else driver.stop())
         raise

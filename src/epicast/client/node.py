@@ -70,6 +70,11 @@ class Node:
         return self._attached.region if self._attached is not None else ""
 
     @property
+    def at_sidecar(self) -> bool:
+        """Whether it is attached to a sidecar agent instead of the proxy itself."""
+        return self._attached is not None and self._attached.is_sidecar
+
+    @property
     def attached(self) -> bool:
         """Whether the proxy can be reached at the moment."""
         return self._attached is not None and not self._detached and self._over is None
@@ -93,7 +98,8 @@ class Node:
             raise UnknownStream(not_among("stream", name, [info.name for info in self.streams()]))
         stream = self._streams.get(info.id)
         if stream is None:
-            stream = Stream(self, info, self._outbox, first_sequence or 1, self._limits)
+            first = 1 if first_sequence is None else first_sequence
+            stream = Stream(self, info, self._outbox, first, self._limits)
             self._streams[info.id] = stream
         elif first_sequence is not None and first_sequence != stream.next_sequence:
             raise PublishRefused(
@@ -199,6 +205,8 @@ class Node:
         """As far as the proxy was after this was called."""
         self._raise_over()
         asked = time.monotonic_ns()
+        self._edge.ask()
+        self._driver.wake()
         while self._asked_at < asked:
             await self._news.wait()
             self._raise_over()

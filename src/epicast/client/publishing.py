@@ -150,10 +150,10 @@ class PublishingStream:
             checked, checked_keys = self._checks.events(payloads, keys)
             columns = EventBatch.build(self._info.id, 1, checked, keys=checked_keys)
         outcomes: list[Outcome[int]] = []
-        size = self._limits.batch_events
+        size = min(self._limits.batch_events, self._limits.unacknowledged_events)
         for first in range(columns.first, columns.last + 1, size):
             last = min(first + size - 1, columns.last)
-            await self.drain(min(last - first + 1, self._limits.unacknowledged_events))
+            await self.drain(last - first + 1)
             self._hand_over()
             part = columns.slice(first, last)
             outcomes.append(Outcome())

@@ -73,7 +73,10 @@ class Stream(PublishingStream):
         )
 
     async def head(self) -> Watermark:
-        """How far the stream is at the proxy: at least as far as when this was called."""
+        """How far the stream is at the proxy: at least as far as when this was called.
+
+        Takes a question and its answer. What is behind it is not necessarily here yet.
+        """
         return await self._node.fresh_head(self._info.id)
 
     def _place(self, after: Watermark | int | None) -> Watermark:

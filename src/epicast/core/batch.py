@@ -340,6 +340,11 @@ class EventBatch:
         return np.broadcast_to(np.uint8(EventKind.DATA), (self.rows,))
 
     @property
+    def only_data(self) -> bool:
+        """Whether all rows are DATA, as far as that is known without looking at each."""
+        return self._kinds is None
+
+    @property
     def offsets(self) -> NDArray[np.uint32]:
         """Where keys (even entries) and payloads (odd entries) start, relative to `data`."""
         base = self._offsets[0]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from epicast.core import EventBatch, NodeId
+from epicast.core import ConfigError, EventBatch, NodeId
+
+_NOT_YET = -1
 
 
 class Arrivals:
@@ -17,13 +17,15 @@ class Arrivals:
     last event has.
     """
 
-    def __init__(self, streams: int, agents: int, rows: int) -> None:
+    def __init__(self, streams: int, agents: int, rows: int, before: int = 0) -> None:
+        """`before` events of each stream come before its first batch and do not count."""
         self.rows = rows
+        self._before = before
         self._agents = agents
         self._began: list[list[int]] = [[] for _ in range(streams)]
         self._counts: list[list[int]] = [[] for _ in range(streams)]
         self._completed: list[list[int]] = [[] for _ in range(streams)]
-        """When the last agent got a batch; 0 while one has not."""
+        """When the last agent got a batch; `_NOT_YET` while one has not."""
         self._taken: list[dict[NodeId, int]] = [{} for _ in range(streams)]
         """Batches each agent has."""
         self._times: list[int] = []
@@ -33,12 +35,12 @@ class Arrivals:
         """The next batch of a stream comes to its proxy at `at`."""
         self._began[stream].append(at)
         self._counts[stream].append(0)
-        self._completed[stream].append(0)
+        self._completed[stream].append(_NOT_YET)
 
     def note(self, now: int, node: NodeId, number: int, batch: EventBatch) -> None:
         """Something was delivered; subscriptions are numbered like the streams, from 1."""
         taken = self._taken[number - 1]
-        before, after = taken.get(node, 0), batch.last // self.rows
+        before, after = taken.get(node, 0), (batch.last - self._before) // self.rows
         if after == before:
             return
         taken[node] = after
@@ -79,9 +81,14 @@ class Arrivals:
         """Of the batches published between `begin` and `until`; and how many have not arrived."""
         began = self._began[stream]
         chosen = [index for index, at in enumerate(began) if begin <= at < until]
-        completed: Sequence[int] = [self._completed[stream][index] for index in chosen]
-        latencies = [(at or end) - began[i] for i, at in zip(chosen, completed, strict=True)]
-        return np.array(latencies, dtype=np.int64), sum(at == 0 for at in completed)
+        completed = [self._completed[stream][index] for index in chosen]
+        if not chosen:
+            raise ConfigError("nothing was published in the time measured; make it longer")
+        latencies = [
+            (end if at == _NOT_YET else at) - began[index]
+            for index, at in zip(chosen, completed, strict=True)
+        ]
+        return np.array(latencies, dtype=np.int64), completed.count(_NOT_YET)
 
 
 def _mean_ms(latencies: NDArray[np.int64]) -> float:

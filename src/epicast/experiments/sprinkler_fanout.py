@@ -31,7 +31,7 @@ class SprinklerFanout(Experiment):
         fanouts: tuple[int, ...]
         shuffles: tuple[int, ...]
         if scale is Scale.SMOKE:
-            agents, fanouts, shuffles, batch_ms, measured_ms = 15, (2, 4, 8), (30, 300), 20.0, 600.0
+            agents, fanouts, shuffles, batch_ms, measured_ms = 10, (2, 4, 8), (30, 300), 20.0, 400.0
         else:
             agents, batch_ms, measured_ms = 1000, 10.0, 700.0
             fanouts, shuffles = (2, 3, 4, 5, 6, 8), (30, 100, 300)

@@ -33,7 +33,7 @@ class SprinklerLoad(Experiment):
     def points(self, scale: Scale) -> Sequence[Parameters]:
         runs: list[tuple[int, int, tuple[int, ...]]]
         if scale is Scale.SMOKE:
-            agents, batch_ms, measured_ms = 15, 20.0, 600.0
+            agents, batch_ms, measured_ms = 10, 20.0, 400.0
             runs = [(4, PAPER_RATE, (1, 5, 11)), (4, OUR_RATE, (1, 5, 11))]
         else:
             agents, batch_ms, measured_ms = 1000, 10.0, 700.0

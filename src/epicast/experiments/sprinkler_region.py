@@ -52,6 +52,7 @@ AGENT_SERVICE = Service(per_message_ns=10_000, per_byte_ns=1.0)
 
 _SETTLE_NS = 8 * SECOND
 _GOSSIP_NS = 500 * MILLISECOND
+_OPENING_NS = 500 * MILLISECOND
 _JOINING_NS = SECOND
 _UNLIMITED = 1 << 62
 
@@ -97,22 +98,25 @@ class Region:
         )
         self.simulation = self.geoplex.simulation
         rows = max(1, round(setting.rate * setting.batch_ms / 1000))
-        self.arrivals = Arrivals(len(REGIONS), len(REGIONS) * setting.agents, rows)
+        self.arrivals = Arrivals(len(REGIONS), len(REGIONS) * setting.agents, rows, before=1)
         self.simulation.on_topic_delivery = self.arrivals.note
         drivers = ClientConfig(max_unacknowledged_events=_UNLIMITED)
         self._drivers = [
             self.geoplex.add_client(region, f"{region}/driver", drivers) for region in REGIONS
         ]
+        # An event of each stream, so that its epoch is known everywhere before anybody follows it.
+        for region, driver in zip(REGIONS, self._drivers, strict=True):
+            self._publish(driver, EventBatch.build(self.geoplex.streams[region].id, 1, [b""]))
         for index in range(setting.agents):
-            at = index * _JOINING_NS // setting.agents
+            at = _OPENING_NS + index * _JOINING_NS // setting.agents
             self.simulation.scheduler.at(at, self._add_agents)
-        self.simulation.run_until(_JOINING_NS + _SETTLE_NS)
+        self.simulation.run_until(_OPENING_NS + _JOINING_NS + _SETTLE_NS)
 
     def _add_agents(self, _: None, __: None) -> None:
         for region in REGIONS:
             node = self.geoplex.add_agent(region)
             for number, stream in enumerate(REGIONS):
-                self.geoplex.subscribe(node, number + 1, stream, window_bytes=_UNLIMITED)
+                self.geoplex.subscribe(node, number + 1, stream, after=1, window_bytes=_UNLIMITED)
 
     def run(self) -> None:
         """All the load, and then nothing until what was under way has had time to arrive."""

@@ -20,15 +20,13 @@ class Admission:
 
     def __call__(self, info: StreamInfo, batch: EventBatch) -> str:
         """What is wrong; empty if nothing is."""
-        return _long_key(info, batch) or self._bad_kind(info, batch)
+        problem = _long_key(info, batch)
+        return problem if problem or batch.only_data else self._bad_kind(info, batch)
 
     def _bad_kind(self, info: StreamInfo, batch: EventBatch) -> str:
         kinds = batch.kinds
-        special = np.flatnonzero(kinds)
-        if not len(special):
-            return ""
         payloads = batch.payloads()
-        for row in special.tolist():
+        for row in np.flatnonzero(kinds).tolist():
             if kinds.item(row) != EventKind.GC:
                 return f"event {row + 1} is of kind {kinds.item(row)}; publish DATA or GC events"
             try:
@@ -41,9 +39,9 @@ class Admission:
 
 def _long_key(info: StreamInfo, batch: EventBatch) -> str:
     if batch.payload_bytes <= info.max_key_bytes:
-        return ""
+        return ""  # also if there are no rows at all
     offsets = batch.offsets
-    longest = int((offsets[1::2] - offsets[:-1:2]).max(initial=0))
+    longest = int(np.maximum.reduce(offsets[1::2] - offsets[:-1:2]))
     if longest <= info.max_key_bytes:
         return ""
     return (

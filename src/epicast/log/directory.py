@@ -23,6 +23,7 @@ _LOCK = "lock"
 _MOST_BUFFERS = 512
 """Buffers given to one system call; Linux takes 1,024."""
 _SMALL = 1024
+"""Bytes: buffers that are faster joined than copied one by one."""
 _MOST_SPARE = 4
 """Removed files whose memory is kept for new ones."""
 
@@ -167,7 +168,7 @@ class MemoryFile(File):
     def stage(self, buffers: Sequence[Buffer]) -> int:
         """Put buffers behind the end, where they do not count yet; where they end."""
         end = self.size
-        if len(buffers) > 1 and len(buffers[1]) < _SMALL:  # joining them is faster
+        if len(buffers) > 1 and len(buffers[1]) < _SMALL:
             buffers = [b"".join(buffers)]
         for buffer in buffers:
             start, end = end, end + len(buffer)

@@ -13,6 +13,7 @@ from random import Random
 import numpy as np
 
 from epicast.core import EventBatch, NodeId, Peer, Trace
+from epicast.core.sampling import derive_seed
 from epicast.deployment import Geoplex, Stream, node_id_of
 from epicast.log import GcPolicy
 from epicast.protocols.sprinkler import (
@@ -29,11 +30,11 @@ from epicast.protocols.sprinkler import (
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.disk import SimDisk
 from epicast.sim.history_disk import HistoryDisk
-from epicast.sim.latency import MatrixLatency
 from epicast.sim.network import Conditions
 from epicast.sim.node import SimNode
 from epicast.sim.service import Service
 from epicast.sim.simulation import Simulation
+from epicast.sim.wide_area import WideAreaLatency
 
 
 class SimGeoplex:
@@ -72,7 +73,7 @@ class SimGeoplex:
         self._contacts: dict[NodeId, list[Peer]] = {}
         self.simulation = Simulation(
             seed,
-            latency=MatrixLatency(self._delays(inside_ns), self._placement),
+            latency=self._latency(inside_ns, seed),
             conditions=conditions,
             check_addresses=check_addresses,
             trace=trace,
@@ -81,6 +82,22 @@ class SimGeoplex:
         for region in self.regions:
             disk = HistoryDisk(sync_ns, policies) if collects else SimDisk(sync_ns)
             self.proxies[region] = self._add_proxy(region, disk)
+
+    def _latency(self, inside_ns: int, seed: int) -> WideAreaLatency:
+        links = {
+            (row, column): self.geoplex.link(source, target)
+            for row, source in enumerate(self.regions)
+            for column, target in enumerate(self.regions)
+            if row != column
+        }
+        special = {
+            way: link
+            for way, link in links.items()
+            if link.loss or link.bandwidth_bytes_per_second is not None
+        }
+        return WideAreaLatency(
+            self._delays(inside_ns), self._placement, special, derive_seed(seed, "wide area")
+        )
 
     def _delays(self, inside_ns: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         delays = np.full((len(self.regions),) * 2, inside_ns, dtype=np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from epicast.core import EventBatch, Recovered
 from epicast.log import GcPolicy, History, HistoryGone
@@ -12,7 +12,7 @@ from epicast.sim.disk import Commit, SimDisk
 class HistoryDisk(SimDisk):
     """Like its base, but streams with a policy are read as `log.History` gives them out."""
 
-    __slots__ = ("_histories", "_policies")
+    __slots__ = ("_histories", "_policies", "on_stored")
 
     def __init__(
         self,
@@ -23,6 +23,8 @@ class HistoryDisk(SimDisk):
         super().__init__(sync_ns, capacity_bytes)
         self._policies = policies
         self._histories: dict[int, History] = {}
+        self.on_stored: Callable[[EventBatch], None] | None = None
+        """Told of every batch that has become durable."""
 
     def history(self, stream: int) -> History | None:
         return self._histories.get(stream)
@@ -41,6 +43,8 @@ class HistoryDisk(SimDisk):
                 history.reset(batch.epoch, batch.first)
             history.append(batch)
             ends[batch.stream] = batch.last
+            if self.on_stored is not None:
+                self.on_stored(batch)
         self._saved.update(commit.saves)
         return ends
 

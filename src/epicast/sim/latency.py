@@ -30,6 +30,11 @@ class Latency(ABC):
     def typical(self) -> int:
         """About the middle of what is drawn."""
 
+    def transfer_ns(self, now: int, source: NodeId, target: NodeId, size: int) -> int:
+        """What a message on a connection takes besides, where the way itself is narrow. Asked only
+        where the sizes of messages are known."""
+        return 0
+
 
 class ConstantLatency(Latency):
     def __init__(self, delay_ns: int) -> None:

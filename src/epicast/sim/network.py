@@ -267,6 +267,8 @@ class Network:
                 if self._rng.random() >= self.conditions.loss:
                     break
                 delay += self.conditions.retransmit_ns
+        if item.size:
+            delay += self.latency.transfer_ns(now, sender.id, receiver.id, item.size)
         time = (now if now > link.ready_at else link.ready_at) + delay
         if time < link.arrivals[towards]:
             time = link.arrivals[towards]

@@ -97,7 +97,9 @@ class Auditor:
                 raise ValueError("payloads must differ")
             self.published[batch.stream][payload] = "waits"
 
-    def on_acknowledge(self, node: NodeId, publication: Publication, seq: int, owner: NodeId) -> None:
+    def on_acknowledge(
+        self, node: NodeId, publication: Publication, seq: int, owner: NodeId
+    ) -> None:
         batch = publication.batch
         self._answer(batch, "acknowledged")
         epoch, end = self._head(batch.stream)
@@ -113,9 +115,7 @@ class Auditor:
             return
         numbers = [place for place in places if place is not None]
         if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-            # What was stored in part before the rest was refused may lie apart, but in order.
-            if numbers != sorted(numbers):
-                raise Broken(f"stored out of order: {numbers} of {publication.publisher}")
+            raise Broken(f"stored apart or out of order: {numbers} of {publication.publisher}")
         if not numbers[-1] <= seq <= end:
             raise Broken(f"acknowledged as {seq}, but it is {numbers[-1]}, and the head {end}")
         if publication.level:

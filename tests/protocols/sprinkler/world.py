@@ -8,7 +8,6 @@ from typing import Any
 
 from epicast.core import EventBatch, NodeId, Publication, Trace
 from epicast.deployment import parse_geoplex
-from epicast.log import GcPolicy
 from epicast.protocols.sprinkler import (
     AgentConfig,
     ClientConfig,
@@ -17,7 +16,6 @@ from epicast.protocols.sprinkler import (
     Restarted,
 )
 from epicast.sim.checkers import check_nodes
-from epicast.sim.disk import Commit
 from epicast.sim.geoplex import SimGeoplex, policy_of
 from epicast.sim.history_disk import HistoryDisk
 from epicast.sim.network import Conditions
@@ -26,24 +24,6 @@ from tests.protocols.sprinkler.auditor import Auditor, Broken, Session
 
 MS = 1_000_000
 SECOND = 1000 * MS
-
-
-class AuditedDisk(HistoryDisk):
-    """Tells the auditor what has become durable."""
-
-    __slots__ = ("_tell",)
-
-    def __init__(
-        self, sync_ns: int, policies: dict[int, GcPolicy], tell: Callable[[EventBatch], None]
-    ) -> None:
-        super().__init__(sync_ns, policies)
-        self._tell = tell
-
-    def sync(self, commit: Commit) -> dict[int, int]:
-        ends = super().sync(commit)
-        for batch in commit.batches:
-            self._tell(batch)
-        return ends
 
 
 class Application:
@@ -145,7 +125,8 @@ class World:
         self._published: dict[tuple[NodeId, str], int] = {}
         self._names: dict[NodeId, str] = {}
         for region, node in self.geo.proxies.items():
-            node.disk = AuditedDisk(sync_ns, policies, self._teller(node.id))
+            disk = node.disk = HistoryDisk(sync_ns, policies)
+            disk.on_stored = self._teller(node.id)
             self._names[node.id] = region
         self.simulation.on_topic_delivery = self._on_delivery
         self.simulation.on_notice = self._on_notice

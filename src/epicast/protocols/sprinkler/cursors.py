@@ -57,6 +57,7 @@ class Cursor:
         sent = self.sent
         while sent and sent[0][0] <= seq:
             self.in_flight -= sent.popleft()[1]
+        self.next = max(self.next, seq + 1)  # it may have had more from an earlier subscription
 
     def restart(self, epoch: int, after: int) -> None:
         self.epoch = epoch
@@ -197,9 +198,10 @@ class Cursors:
             and cursor.in_flight < cursor.window
             and cursor.epoch == state.epoch
         ):
-            most = min(cursor.window - cursor.in_flight, chunk, room)
-            if most <= 0:
-                return room
+            free = cursor.window - cursor.in_flight
+            if free * 4 < cursor.window or room <= 0:
+                return room  # reading trifles is not worth it: there will soon be more room
+            most = min(free, chunk, room)
             batches = state.recent.read(cursor.next, state.end, most) if cursor.caught_up else []
             if not batches or batches[0].first != cursor.next:
                 cursor.caught_up = False

@@ -67,7 +67,6 @@ class Edge(Protocol[EdgeConfigT]):
         self._region = ""
         self._heartbeat_ns = 0
         self._heard_at = 0
-        self._asked_at = 0
         self._subscriptions: dict[int, Subscription] = {}
         self._by_stream: dict[int, list[Subscription]] = {}
         self._changes: dict[Subscription, None] = {}
@@ -99,6 +98,11 @@ class Edge(Protocol[EdgeConfigT]):
         if subscription is not None:
             self._by_stream[subscription.stream].remove(subscription)
             self._touch(subscription)
+
+    def ask(self) -> None:
+        """Find out how far the streams are now, instead of at the next heartbeat."""
+        if self._attached:
+            self.timers.set("poll", _NOW)
 
     def _add(self, subscription: Subscription) -> None:
         if len(self._subscriptions) >= self.config.max_subscriptions:
@@ -173,8 +177,7 @@ class Edge(Protocol[EdgeConfigT]):
             fx.disconnect(self._proxy.id)
             self._detach(now, "the proxy does not answer", fx)
             return
-        self._asked_at = now
-        fx.send(self._proxy.id, Poll())
+        fx.send(self._proxy.id, Poll(now))
         self.timers.set("poll", now + self._heartbeat_ns)
         if self._outbox.repeat_overdue(now):
             self._outbox.send(self._proxy.id, fx)
@@ -187,13 +190,20 @@ class Edge(Protocol[EdgeConfigT]):
             fx.drop("welcome of a stranger", source)
             return
         self._attached = True
-        self._heard_at = self._asked_at = now
+        self._heard_at = now
         self._region = message.region
         self._heartbeat_ns = max(1, message.heartbeat_ns)
         self.streams = {info.id: info for info in message.streams}
         self._take_heads(message.counters)
         fx.notice(
-            0, Attached(message.region, message.streams, message.counters, self._heartbeat_ns)
+            0,
+            Attached(
+                message.region,
+                message.streams,
+                message.counters,
+                self._heartbeat_ns,
+                message.is_sidecar,
+            ),
         )
         self.timers.set("poll", now + self._heartbeat_ns)
         for subscription in list(self._subscriptions.values()):
@@ -209,7 +219,7 @@ class Edge(Protocol[EdgeConfigT]):
             return
         self._heard_at = now
         self._take_heads(message.counters)
-        fx.notice(0, Heads(message.counters, self._asked_at))
+        fx.notice(0, Heads(message.counters, min(message.asked_at, now)))
 
     def _take_heads(self, counters: Sequence[Counter]) -> None:
         self.heads = {counter.stream: counter for counter in counters}
@@ -282,6 +292,8 @@ class Edge(Protocol[EdgeConfigT]):
         part = subscription.take(batch)
         if part is not None:
             self._hand_over(subscription, part, fx)
+        elif self._attached and self._proxy is not None and not subscription.live:
+            subscription.report(self._proxy.id, fx)
 
     def _hand_over(self, subscription: Subscription, batch: EventBatch, fx: Effects) -> None:
         fx.deliver_to(subscription.number, batch)

@@ -75,6 +75,8 @@ class Welcome(Message):
     counters: tuple[Counter, ...]
     heartbeat_ns: int
     """How often a poll is expected, and answered."""
+    is_sidecar: bool = False
+    """The answer is that of an agent: who attaches to it can only be a plain client."""
 
 
 @register(66)
@@ -136,11 +138,16 @@ class Advertisement(Message):
     the answer to their poll."""
 
     counters: tuple[Counter, ...]
+    asked_at: int = 0
+    """That of the poll it answers."""
 
 
 @register(73)
 class Poll(Message):
     """Are you there, and how far?"""
+
+    asked_at: int
+    """The asker's own time, for the asker."""
 
 
 @register(74)

@@ -14,6 +14,8 @@ class Attached(Struct, frozen=True):
     streams: tuple[StreamInfo, ...]
     heads: tuple[Counter, ...]
     heartbeat_ns: int
+    is_sidecar: bool = False
+    """Attached to a sidecar agent instead of the proxy itself."""
 
 
 class Detached(Struct, frozen=True):

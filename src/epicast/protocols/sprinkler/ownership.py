@@ -112,15 +112,18 @@ class Ownership:
                 del self._accepted[forgotten]
         return done
 
-    def fail(self, first: int) -> list[Pending]:
+    def fail(self, first: int, me: NodeId) -> list[Pending]:
         """Nothing from `first` on was stored: what to refuse. The stream's numbers are used again,
         those of the publishers are not."""
         failed: list[Pending] = []
         while self._unstable and self._unstable[-1].seq >= first:
             failed.append(self._unstable.pop())
         failed.reverse()
-        for pending in failed:
-            self._failed[pending.publisher, pending.last] = pending.first
+        for pending in reversed(failed):
+            if pending.peer == me:  # of this node's own, which will use the number again
+                self._accepted[pending.publisher] = pending.first - 1
+            else:
+                self._failed[pending.publisher, pending.last] = pending.first
         while len(self._failed) > self._max_publishers:
             del self._failed[next(iter(self._failed))]
         return failed

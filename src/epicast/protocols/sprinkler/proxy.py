@@ -46,16 +46,13 @@ from epicast.protocols.sprinkler.messages import (
     Welcome,
 )
 from epicast.protocols.sprinkler.notifier import Notifier
-from epicast.protocols.sprinkler.ownership import Ownership, Pending, Refusal
-from epicast.protocols.sprinkler.regions import RegionalAcks, regions_of
+from epicast.protocols.sprinkler.publications import Admit, Publications
 from epicast.protocols.sprinkler.relays import Relays, refusal
 from epicast.protocols.sprinkler.requests import Requests
 from epicast.protocols.sprinkler.sources import Sources
 from epicast.protocols.sprinkler.states import StreamState
 from epicast.protocols.sprinkler.views import ReinforcedView
 
-Admit = Callable[[StreamInfo, EventBatch], str]
-"""What is wrong with a publication; empty if nothing is."""
 Status = Callable[[], bytes]
 """What to tell those who ask how things are."""
 
@@ -86,16 +83,12 @@ class Proxy(Protocol[ProxyConfig]):
         if len({info.id for info in plan.streams}) < len(plan.streams):
             raise ConfigError("two streams with one id")
         self._plan = plan
-        self._admit = admit or _admit_all
         self._status = status
         self._others = {peer.id: peer for peer in plan.proxies if peer.id != node.id}
         self._connected: dict[NodeId, None] = {}
         """Of the other proxies, those that can be reached."""
         self._states: dict[int, StreamState] = {}
-        self._owned: dict[int, Ownership] = {}
-        self._numbered: dict[int, StreamState] = {}
-        """Streams with publications that are numbered and not handed to the store yet."""
-        self._regional = RegionalAcks(config.max_publishers)
+        self._publications = Publications(node.id, config, len(self._others), admit)
         self._relays = Relays(config.max_hops)
         self._view = ReinforcedView(node.id, config.view_size, rng)
         self._notifier = Notifier(config, self._view, connects=False)
@@ -120,7 +113,7 @@ class Proxy(Protocol[ProxyConfig]):
             state = self._states[info.id] = StreamState(info, epoch, end, config.recent_bytes)
             if owned:
                 publishers = dict(recovered.publishers.get(info.id, {}))
-                self._owned[info.id] = Ownership(state, publishers, config.max_publishers)
+                self._publications.own(state, publishers)
         self._cursors = Cursors(config, self._states)
         self._sources = Sources(self.node.id, config, self._states)
         for peer in self._others.values():
@@ -196,7 +189,7 @@ class Proxy(Protocol[ProxyConfig]):
 
     @handles(Poll)
     def _handle_poll(self, now: int, source: NodeId, message: Poll, fx: Effects) -> None:
-        fx.send(source, Advertisement(self._counters()))
+        fx.send(source, Advertisement(self._counters(), message.asked_at))
 
     @handles(Subscribe)
     def _handle_subscribe(self, now: int, source: NodeId, message: Subscribe, fx: Effects) -> None:
@@ -215,7 +208,7 @@ class Proxy(Protocol[ProxyConfig]):
     def _handle_consumed(self, now: int, source: NodeId, message: Consumed, fx: Effects) -> None:
         stream = self._cursors.handle_consumed(source, message, fx)
         if stream and source in self._others:
-            self._heard_of_region(source, stream, message.seq, fx)
+            self._publications.heard_of_region(source, stream, message.seq, fx)
 
     def on_read(self, now: int, token: int, batches: Sequence[EventBatch], fx: Effects) -> None:
         if token % 2:
@@ -231,8 +224,8 @@ class Proxy(Protocol[ProxyConfig]):
         if state is None:
             detail = f"there is no stream {message.stream} here"
             fx.send(source, refusal(message, RefusalCode.UNKNOWN_STREAM, detail))
-        elif message.stream in self._owned:
-            self._take_publication(now, source, state, message, fx)
+        elif self._publications.owns(message.stream):
+            self._publications.take(now, source, message, fx)
         else:
             owner, followed = state.info.owner, self._sources.source_of(state.id)
             towards = (n for n in (owner, followed, *self._connected) if n in self._connected)
@@ -244,80 +237,17 @@ class Proxy(Protocol[ProxyConfig]):
             batch = publication.batch
             first = publication.first
             message = Publish(batch.stream, publication.publisher, first, first - 1, "", (), batch)
-            if batch.stream in self._owned:
-                state = self._states[batch.stream]
-                self._take_publication(now, self.node.id, state, message, fx)
+            if self._publications.owns(batch.stream):
+                self._publications.take(now, self.node.id, message, fx)
             else:
                 fx.refuse(publication, f"stream {batch.stream} is not owned here")
-        self._store_numbered(fx)
-
-    def _take_publication(
-        self, now: int, source: NodeId, state: StreamState, message: Publish, fx: Effects
-    ) -> None:
-        batch, owned = message.batch, self._owned[message.stream]
-        regions = regions_of(message.level)
-        if regions is None or regions > len(self._others):
-            detail = f"level {message.level!r}: there are {len(self._others)} other regions"
-            self._refuse(source, refusal(message, RefusalCode.LEVEL, detail), fx)
-            return
-        if not self._regional.has_room(message.stream, message.publisher, regions):
-            detail = "too many acknowledgements wait"
-            self._refuse(source, refusal(message, RefusalCode.BUSY, detail), fx)
-            return
-        if state.unstable_bytes > self.config.max_unstable_bytes:
-            self._refuse(source, refusal(message, RefusalCode.BUSY, "the store is behind"), fx)
-            return
-        problem = "a hole" if batch.tombstones else self._admit(state.info, batch)
-        if message.first < 1 or problem:
-            problem = problem or "a publisher's numbers start at 1"
-            self._refuse(source, refusal(message, RefusalCode.INVALID, problem), fx)
-            return
-        taken = owned.take(now + fx.wall_offset, source, message, regions)
-        if isinstance(taken, EventBatch):
-            state.number(taken)
-            self._numbered[message.stream] = state
-        elif isinstance(taken, Refusal):
-            self._refuse(source, refusal(message, taken.code, taken.detail), fx)
-        elif taken is not None:
-            self._acknowledge_in_turn(message.stream, [taken], fx)
+        self._publications.store(fx)
 
     def on_messages(
         self, now: int, source: NodeId, messages: Sequence[AnyMessage], fx: Effects
     ) -> None:
         super().on_messages(now, source, messages, fx)
-        if self._numbered:
-            self._store_numbered(fx)
-
-    def _store_numbered(self, fx: Effects) -> None:
-        """Publications that came together are stored and travel together."""
-        numbered, self._numbered = self._numbered, {}
-        for state in numbered.values():
-            for batch in state.take_numbered():
-                fx.append(batch)
-
-    def _refuse(self, peer: NodeId, refused: Refused, fx: Effects) -> None:
-        if peer != self.node.id:
-            fx.send(peer, refused)
-
-    def _acknowledge_in_turn(self, stream: int, done: Sequence[Pending], fx: Effects) -> None:
-        """What is stored here may still have to wait for other regions."""
-        self._acknowledge(stream, [p for p in done if not self._regional.wait(stream, p)], fx)
-
-    def _acknowledge(self, stream: int, done: Sequence[Pending], fx: Effects) -> None:
-        """Tell publishers, with one message for all that one has published in this step."""
-        acks: dict[tuple[NodeId, tuple[NodeId, ...], int], list[tuple[int, int]]] = {}
-        for pending in done:
-            who = (pending.peer, pending.path, pending.publisher)
-            acks.setdefault(who, []).append((pending.last, pending.seq))
-        for (peer, path, publisher), numbers in acks.items():
-            if peer != self.node.id:
-                fx.send(peer, Published(stream, publisher, path, tuple(numbers)))
-
-    def _heard_of_region(self, proxy: NodeId, stream: int, seq: int, fx: Effects) -> None:
-        if stream in self._owned:
-            done = self._regional.heard(stream, proxy, seq)
-            if done:
-                self._acknowledge(stream, done, fx)
+        self._publications.store(fx)
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
@@ -336,9 +266,8 @@ class Proxy(Protocol[ProxyConfig]):
         shown = state.stabilise(seq)
         if not shown:
             return
-        owned = self._owned.get(stream)
-        if owned is not None:
-            self._acknowledge_in_turn(stream, owned.stabilise(seq), fx)
+        if self._publications.owns(stream):
+            self._publications.stabilise(stream, seq, fx)
         else:
             self._report_consumed(state, shown, fx)
         self._cursors.exposed(state, shown, fx)
@@ -350,16 +279,10 @@ class Proxy(Protocol[ProxyConfig]):
         if state is None:
             return
         state.fail(first)
-        owned = self._owned.get(stream)
-        if owned is None:
+        if self._publications.owns(stream):
+            self._publications.fail(stream, first, reason, fx)
+        else:
             self._sources.leave(now, stream, fx)
-            return
-        for pending in owned.fail(first):
-            refused = Refused(
-                stream, pending.publisher, pending.path, pending.first, pending.last,
-                RefusalCode.STORAGE, reason,
-            )  # fmt: skip
-            self._refuse(pending.peer, refused, fx)
 
     def _report_consumed(
         self, state: StreamState, shown: Sequence[EventBatch], fx: Effects
@@ -385,7 +308,7 @@ class Proxy(Protocol[ProxyConfig]):
             self._sources.heard(now, source, counter, fx)
             state = self._states.get(counter.stream)
             if state is not None and counter.epoch == state.epoch:
-                self._heard_of_region(source, counter.stream, counter.seq, fx)
+                self._publications.heard_of_region(source, counter.stream, counter.seq, fx)
 
     @handles(Tail)
     def _handle_tail(self, now: int, source: NodeId, message: Tail, fx: Effects) -> None:
@@ -507,7 +430,3 @@ class Proxy(Protocol[ProxyConfig]):
             state.info.name: (state.counter, self._sources.source_of(state.id))
             for state in self._states.values()
         }
-
-
-def _admit_all(_: StreamInfo, __: EventBatch) -> str:
-    return ""

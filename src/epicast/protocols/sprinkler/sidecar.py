@@ -64,7 +64,7 @@ class Sidecar(Agent):
                 peer,
                 Welcome(
                     self._region, self.node, tuple(self.streams.values()),
-                    tuple(self.heads.values()), self._heartbeat_ns,
+                    tuple(self.heads.values()), self._heartbeat_ns, True,
                 ),
             )  # fmt: skip
 
@@ -77,7 +77,7 @@ class Sidecar(Agent):
     def _handle_poll(self, now: int, source: NodeId, message: Poll, fx: Effects) -> None:
         """Only while the proxy answers, too: a client must not believe itself up to date."""
         if self._attached:
-            fx.send(source, Advertisement(tuple(self.heads.values())))
+            fx.send(source, Advertisement(tuple(self.heads.values()), message.asked_at))
 
     def on_peer_down(self, now: int, peer: NodeId, fx: Effects) -> None:
         for subscription in self._clients.pop(peer, {}).values():
@@ -121,7 +121,8 @@ class Sidecar(Agent):
     def _handle_consumed(self, now: int, source: NodeId, message: Consumed, fx: Effects) -> None:
         subscription = self._clients.get(source, {}).get(message.number)
         if subscription is not None and message.epoch == subscription.epoch:
-            self.consumed(subscription.number, message.seq)
+            subscription.had(message.seq)
+            self._touch(subscription)
 
     def _hand_over(self, subscription: Subscription, batch: EventBatch, fx: Effects) -> None:
         if subscription.peer == LOCAL:

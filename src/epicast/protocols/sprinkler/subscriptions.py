@@ -14,7 +14,7 @@ LOCAL: NodeId = 0
 class Subscription:
     """Delivers contiguous events, at most about a window ahead of what was consumed."""
 
-    __slots__ = ("_reported", "_unconsumed", "_unreported", "epoch", "fresh", "in_flight", "live",
+    __slots__ = ("_consumed", "_unconsumed", "_unreported", "epoch", "fresh", "in_flight", "live",
                  "next", "number", "peer", "remote_number", "stream", "window")  # fmt: skip
 
     def __init__(self, number: int, stream: int, epoch: int, after: int, window: int) -> None:
@@ -34,46 +34,58 @@ class Subscription:
         self.in_flight = 0
         self._unconsumed: deque[tuple[int, int]] = deque()
         self._unreported = 0
-        self._reported = 0
+        self._consumed = after
 
     def wanted(self) -> Subscribe:
         self._unreported = 0
         return Subscribe(self.number, self.stream, self.epoch, self.next - 1, self.window)
 
     def take(self, batch: EventBatch) -> EventBatch | None:
-        """What of a batch comes next; nothing if it was had already or something is missing."""
+        """What of a batch comes next; nothing if it was had already or something is missing.
+
+        What was had already takes room at the sender, too, until it is reported as consumed.
+        """
         if self.epoch != batch.epoch:
             if self.epoch:
                 return None
             self.epoch = batch.epoch
-        if batch.first > self.next or batch.last < self.next:
+        if batch.first > self.next:
+            return None
+        size = batch.wire_size()
+        self.in_flight += size
+        self._unconsumed.append((batch.last, size))
+        if batch.last < self.next:
+            self.consumed(self._consumed)
             return None
         if batch.first < self.next:
             batch = batch.slice(self.next, batch.last)
-        size = batch.wire_size()
         self.next = batch.last + 1
-        self.in_flight += size
-        self._unconsumed.append((batch.last, size))
         return batch
 
     def consumed(self, seq: int) -> None:
         """The subscriber has taken everything up to `seq`."""
+        self._consumed = max(self._consumed, min(seq, self.next - 1))
         unconsumed = self._unconsumed
-        while unconsumed and unconsumed[0][0] <= seq:
+        while unconsumed and unconsumed[0][0] <= self._consumed:
             size = unconsumed.popleft()[1]
             self.in_flight -= size
             self._unreported += size
-            self._reported = seq
+
+    def had(self, seq: int) -> None:
+        """The subscriber has everything up to `seq`, from wherever."""
+        self.next = max(self.next, seq + 1)
+        self.consumed(seq)
 
     def report(self, proxy: NodeId, fx: Effects) -> None:
         """Tell the proxy that serves this, but not about every trifle."""
         if self._unreported * 4 >= self.window:
             self._unreported = 0
-            fx.send(proxy, Consumed(self.number, self.epoch, self._reported))
+            fx.send(proxy, Consumed(self.number, self.epoch, self._consumed))
 
     def restart(self, epoch: int, seq: int) -> None:
         self.epoch = epoch
         self.next = seq + 1
+        self._consumed = seq
         self.in_flight = 0
         self._unconsumed.clear()
         self._unreported = 0
