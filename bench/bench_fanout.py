@@ -1,14 +1,15 @@
 """One region with a thousand agents, a million events: nothing is lost, and who carries the bytes.
 
 A proxy, a publisher, and agents, many per process, each with an address, neighbours and buffers of
-its own. Events come in batches at a steady rate that two cores can carry to everybody. Every agent
-checks every event. Bytes are counted where they are sent, and include everything: events, notices,
+its own. Events come in batches at a steady rate that two cores can carry to everybody. Whom no
+neighbour tells of them hears of them with a heartbeat of the proxy, and asks it. Every agent checks
+every event. Bytes are counted where they are sent, and include everything: events, notices,
 requests, membership.
 """
 
 import time
 
-from bench.fanout_parts import BATCH, STREAM
+from bench.fanout_parts import BATCH, FIRST, STREAM
 from bench.harness import Bar, Figure, Result
 from bench.rivals.events import EVENT_BYTES
 from bench.rivals.processes import Team
@@ -26,12 +27,14 @@ SETTLE_S = 8.0
 
 def run(quick: bool) -> Result:
     if quick:
-        return measure(agents=40, processes=2, events=100_000, rate=200_000, settle_s=1.0)
-    return measure(agents=1000, processes=4, events=1_000_000, rate=8_000, settle_s=SETTLE_S)
+        return measure(40, 2, 100_000, rate=200_000, heartbeat_s=1, settle_s=1.0)
+    return measure(1000, 4, 1_000_000, rate=8_000, heartbeat_s=10, settle_s=SETTLE_S)
 
 
-def measure(agents: int, processes: int, events: int, rate: int, settle_s: float) -> Result:
-    geoplex = parse_geoplex(document(agents), "bench")
+def measure(
+    agents: int, processes: int, events: int, *, rate: int, heartbeat_s: int, settle_s: float
+) -> Result:
+    geoplex = parse_geoplex(document(agents, heartbeat_s), "bench")
     with LocalGeoplex(geoplex, any_ports=True) as local, Team() as team:
         host, port = local.geoplex.region(REGION).address
         share = agents // processes
@@ -45,9 +48,14 @@ def measure(agents: int, processes: int, events: int, rate: int, settle_s: float
         if attached != agents:
             raise AssertionError(f"{attached} of {agents} agents have found their proxy")
         time.sleep(settle_s)
+        publisher.tell("first")
+        for follower in followers:
+            follower.tell([FIRST, DRAIN_S])
+        for follower in followers:
+            assert follower.hear(PATIENCE_S + DRAIN_S) == "first"
         before = local.status()[REGION].driver["bytes_sent"]
         for follower in followers:
-            follower.tell([events, events / rate + DRAIN_S])
+            follower.tell([FIRST + events, events / rate + DRAIN_S])
         publisher.tell("go")
         published = publisher.hear(PATIENCE_S + events / rate)
         reports = [follower.hear(PATIENCE_S + events / rate + DRAIN_S) for follower in followers]
@@ -90,7 +98,7 @@ def evaluate(
     }
 
 
-def document(agents: int) -> str:
+def document(agents: int, heartbeat_s: int) -> str:
     """One region, its history in memory, with room for everybody's connection."""
     return f"""
         name = "bench"
@@ -102,6 +110,6 @@ def document(agents: int) -> str:
         [budget.proxy]
         max_connections = {2 * agents + 100}
         [proxies]
-        heartbeat_every = "2s"
+        heartbeat_every = "{heartbeat_s}s"
         shuffle_time = "600s"
     """

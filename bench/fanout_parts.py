@@ -18,6 +18,8 @@ from epicast.runtime import Limits, NodeDriver, identify
 
 STREAM = "events"
 BATCH = 10_000
+FIRST = 1000
+"""Events published before the clock runs, so that neighbours have connected to each other."""
 _FIRST_AGENT = 1_000_000
 _PATIENCE_S = 60.0
 _LOOK_S = 0.05
@@ -31,12 +33,15 @@ CONFIG = AgentConfig(
     shuffle_time_ns=600 * _SECOND,
     gossip_every_ns=2 * _SECOND,
     # Two cores for a thousand agents: everything takes its time.
-    request_timeout_ns=5 * _SECOND,
-    silence=20,
+    request_timeout_ns=10 * _SECOND,
+    acknowledge_within_ns=60 * _SECOND,
+    silence=10,
     buffer_bytes=2 << 20,
     early_bytes=1 << 20,
 )
-LIMITS = Limits(receive_block_bytes=32 << 10, connect_timeout_ns=30 * _SECOND)
+LIMITS = Limits(
+    receive_block_bytes=32 << 10, connect_timeout_ns=30 * _SECOND, idle_close_ns=600 * _SECOND
+)
 _WINDOW_BYTES = 8 << 20
 
 
@@ -101,12 +106,12 @@ def follow(host: str, port: int, first: int, count: int) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while not all(f.attached for f in followers) and time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_S)
-        before = total(followers)
         tell(sum(f.attached for f in followers))
+        await until(followers, *await asyncio.to_thread(hear))
+        tell("first")
         wanted, seconds = await asyncio.to_thread(hear)
-        deadline = time.monotonic() + seconds
-        while any(f.last < wanted for f in followers) and time.monotonic() < deadline:
-            await asyncio.sleep(_LOOK_S)
+        before = total(followers)
+        await until(followers, wanted, seconds)
         finished = time.monotonic()
         counted = total(followers)
         counted.subtract(before)
@@ -124,10 +129,17 @@ def follow(host: str, port: int, first: int, count: int) -> None:
     epicast.run(main())
 
 
+async def until(followers: list[Follower], wanted: int, seconds: float) -> None:
+    """Everybody has so many events, or time is up."""
+    deadline = time.monotonic() + seconds
+    while any(f.last < wanted for f in followers) and time.monotonic() < deadline:
+        await asyncio.sleep(_LOOK_S)
+
+
 def total(followers: list[Follower]) -> Tally[str]:
     added: Tally[str] = Tally()
     for follower in followers:
-        added.update(follower.statistics())  # type: ignore[arg-type]
+        added.update(follower.statistics())
     return added
 
 
@@ -140,6 +152,8 @@ def publish(address: str, count: int, rate: int) -> None:
             stream = node.stream(STREAM)
             columns = epicast.EventBatch.build(1, 1, events(BATCH))
             tell("ready")
+            hear()
+            await stream.publish_many(columns.slice(1, FIRST))
             hear()
             start = time.monotonic()
             for number in range(0, count, BATCH):

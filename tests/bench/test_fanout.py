@@ -13,7 +13,7 @@ from epicast.core import EventBatch
 
 def test_a_small_region() -> None:
     count = 5 * BATCH // 2
-    result = bench_fanout.measure(agents=8, processes=2, events=count, rate=100_000, settle_s=0.5)
+    result = bench_fanout.measure(8, 2, count, rate=100_000, heartbeat_s=1, settle_s=0.5)
     assert result.holds
     figures = result.figures
     assert figures["payload_bytes"] == count * EVENT_BYTES

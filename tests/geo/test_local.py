@@ -72,6 +72,26 @@ def test_histories_are_there_when_everything_starts_again(tmp_path: Path) -> Non
         assert values_everywhere(local, "orders", 2)["eu"] == [b"value", b"value"]
 
 
+def test_a_damaged_copy_is_cut_and_fetched_again(tmp_path: Path) -> None:
+    with LocalGeoplex(make_geoplex(REGIONS, tmp_path)) as local:
+        with sync.connect(local.address("us"), agent=False) as node:
+            for number in range(50):
+                node.stream("orders").publish(b"%d" % number, level="regions=2")
+        local.stop("eu")
+        (segment,) = [
+            path
+            for path in (tmp_path / "eu" / "streams" / "orders").iterdir()
+            if b"49" in path.read_bytes()
+        ]
+        content = bytearray(segment.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        segment.write_bytes(content)
+        local.start("eu")
+        expected = [b"%d" % number for number in range(50)]
+        for region, values in values_everywhere(local, "orders", 50).items():
+            assert values == expected, region
+
+
 def test_proxies_are_processes_that_come_and_go() -> None:
     with LocalGeoplex() as local:
         assert set(local.processes) == set(REGIONS)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from epicast.deployment import Geoplex
     from epicast.geo.local import LocalGeoplex
 
-_REGIONS = 3
 _LOOK_EVERY_S = 3600.0
 
 
@@ -74,11 +73,18 @@ def up(
     What was published with its history on disk is there again at the next start. The exit status
     is 0 after Ctrl-C, 1 if a proxy ended by itself.
     """
+    from epicast.deployment import EMBEDDED_PORTS
     from epicast.geo.local import LocalGeoplex
 
     geoplex = _geoplex(file, data, memory, port)
     signal.signal(signal.SIGTERM, _interrupt)
-    local = LocalGeoplex(geoplex, log_format=log_format.value, log_level=log_level.value, say=say)
+    local = LocalGeoplex(
+        geoplex,
+        first_port=(port or EMBEDDED_PORTS[0]) if file is None else None,
+        log_format=log_format.value,
+        log_level=log_level.value,
+        say=say,
+    )
     with local:
         try:
             _announce(local, as_json)
@@ -101,13 +107,12 @@ def _geoplex(file: Path | None, data: Path | None, memory: bool, port: int | Non
         if data is not None or memory or port is not None:
             raise typer.BadParameter("--data, --memory and --port are for running without a file")
         return load_file(file)
-    from epicast.deployment import EMBEDDED_PORTS, embedded_geoplex
-    from epicast.geo.ports import next_free_ports
+    from epicast.deployment import embedded_geoplex
 
     if memory and data is not None:
         raise typer.BadParameter("either --data or --memory")
     folder = None if memory else str((data or Path("epicast-data")).absolute())
-    return embedded_geoplex(next_free_ports(_REGIONS, port or EMBEDDED_PORTS[0]), folder)
+    return embedded_geoplex(data=folder)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

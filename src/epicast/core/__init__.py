@@ -1,6 +1,7 @@
 """The ground everything stands on: events, batches, effects, the protocol contract. Pure code."""
 
-from epicast.core.batch import Buffer, EventBatch, Run
+from epicast.core.batch import EventBatch
+from epicast.core.batch_layout import Buffer, Run
 from epicast.core.effects import (
     CONTROL,
     DATA,

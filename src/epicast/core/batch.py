@@ -16,35 +16,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
-from struct import Struct as Layout
 from struct import error as LayoutError
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epicast.core.batch_layout import (
+    FEW,
+    HEADER,
+    HEADER_BYTES,
+    KINDS,
+    KNOWN_FLAGS,
+    MAX_DATA_BYTES,
+    MAX_ROWS,
+    ONE_TIME,
+    RUN_BYTES,
+    SPARSE,
+    VERSION,
+    Buffer,
+    Run,
+    ascend,
+    assemble_few,
+    check_sequence_numbers,
+    cut,
+    decode_runs,
+    joined_runs,
+    pieces_of,
+    slice_runs,
+)
 from epicast.core.errors import BatchError
 from epicast.core.event import Event, EventKind
-
-Buffer = bytes | bytearray | memoryview
-
-_HEADER = Layout("<BBHIQIIQQII")
-HEADER_BYTES = _HEADER.size
-_RUN = Layout("<QQQ")
-_RUN_BYTES = _RUN.size
-_VERSION = 1
-_SPARSE, _KINDS, _ONE_TIME = 1, 2, 4
-_KNOWN_FLAGS = _SPARSE | _KINDS | _ONE_TIME
-MAX_ROWS = 1 << 24
-MAX_DATA_BYTES = (1 << 32) - 1
-
-
-class Run(NamedTuple):
-    """`count` consecutive sequence numbers published by one publisher, numbered from `first`."""
-
-    publisher: int
-    first: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a run
 
 
 class EventBatch:
@@ -84,6 +85,15 @@ class EventBatch:
     ) -> EventBatch:
         """Assemble a batch from per-event lists. With `seqs`, numbers left out are tombstones."""
         try:
+            if (
+                0 < len(payloads) <= FEW
+                and kinds is None
+                and seqs is None
+                and last is None
+                and isinstance(time, int)
+                and (keys is None or len(keys) == len(payloads))
+            ):
+                return cls.decode(assemble_few(stream, epoch, first, payloads, keys, time, runs))
             pieces = cls._assemble(
                 stream, first, payloads, keys, time, kinds, seqs, last, epoch, tuple(runs)
             )
@@ -136,7 +146,7 @@ class EventBatch:
             last = first + rows - 1 if sparse is None else int(sparse[-1])
         elif sparse is None and last - first + 1 != rows:
             raise BatchError(f"{rows} events for {first}..{last}; name those there are with `seqs`")
-        return _pieces(
+        return pieces_of(
             stream, epoch, first, last, rows, runs, times, sparse, offsets,
             None if kinds is None else np.asarray(kinds, dtype=np.uint8), data,
         )  # fmt: skip
@@ -149,40 +159,36 @@ class EventBatch:
         if size < HEADER_BYTES:
             raise BatchError(f"{size} bytes are too few for a batch header")
         (version, flags, reserved, rows, stream, epoch, run_count, first, last, base,
-         data_bytes) = _HEADER.unpack_from(view)  # fmt: skip
-        if version != _VERSION:
-            raise BatchError(f"batch layout version {version}; this one reads {_VERSION}")
-        if flags & ~_KNOWN_FLAGS or reserved:
+         data_bytes) = HEADER.unpack_from(view)  # fmt: skip
+        if version != VERSION:
+            raise BatchError(f"batch layout version {version}; this one reads {VERSION}")
+        if flags & ~KNOWN_FLAGS or reserved:
             raise BatchError(f"batch flags {flags:#x}, {reserved:#x}; this one knows none of them")
         if not 1 <= first <= last or rows > last - first + 1:
             raise BatchError(f"a batch of {rows} rows cannot cover {first}..{last}")
-        if not flags & _SPARSE and rows != last - first + 1:
+        if not flags & SPARSE and rows != last - first + 1:
             raise BatchError(f"{rows} rows without numbers cannot cover {first}..{last}")
-        time_rows = 1 if flags & _ONE_TIME else rows
-        times_at = HEADER_BYTES + _RUN_BYTES * run_count
+        time_rows = 1 if flags & ONE_TIME else rows
+        times_at = HEADER_BYTES + RUN_BYTES * run_count
         seqs_at = times_at + 8 * time_rows
-        offsets_at = seqs_at + (8 * rows if flags & _SPARSE else 0)
+        offsets_at = seqs_at + (8 * rows if flags & SPARSE else 0)
         kinds_at = offsets_at + 4 * (2 * rows + 1)
-        data_at = kinds_at + (rows if flags & _KINDS else 0)
+        data_at = kinds_at + (rows if flags & KINDS else 0)
         if data_at + data_bytes != size:
             raise BatchError(f"columns need {data_at + data_bytes} bytes, the batch has {size}")
         batch = cls.__new__(cls)
         batch.stream, batch.epoch, batch.first, batch.last = stream, epoch, first, last
         batch.rows = rows
-        batch._runs = _decode_runs(view, run_count, last - first + 1) if run_count else ()
+        batch._runs = decode_runs(view, run_count, last - first + 1) if run_count else ()
         batch._times = np.frombuffer(view, "<i8", time_rows, times_at)
         batch._seqs = None
-        if flags & _SPARSE:
+        if flags & SPARSE:
             batch._seqs = np.frombuffer(view, "<u8", rows, seqs_at)
-            _check_sequence_numbers(batch._seqs, first, last)
+            check_sequence_numbers(batch._seqs, first, last)
         offsets = batch._offsets = np.frombuffer(view, "<u4", 2 * rows + 1, offsets_at)
-        if (
-            offsets.item(0) != base
-            or offsets.item(-1) - base != data_bytes
-            or np.count_nonzero(offsets[1:] < offsets[:-1])
-        ):
+        if offsets.item(0) != base or offsets.item(-1) - base != data_bytes or not ascend(offsets):
             raise BatchError("key and payload offsets do not ascend through the data")
-        batch._kinds = np.frombuffer(view, "u1", rows, kinds_at) if flags & _KINDS else None
+        batch._kinds = np.frombuffer(view, "u1", rows, kinds_at) if flags & KINDS else None
         batch._data = view[data_at:]
         batch._encoded = [view]
         batch._size = size
@@ -204,7 +210,7 @@ class EventBatch:
         part = EventBatch.__new__(EventBatch)
         part.stream, part.epoch, part.first, part.last = self.stream, self.epoch, first, last
         part.rows = high - low
-        part._runs = _slice_runs(self.runs, first - self.first, last - self.first + 1)
+        part._runs = slice_runs(self.runs, first - self.first, last - self.first + 1)
         part._times = self._times if len(self._times) == 1 else self._times[low:high]
         part._seqs = None if self._seqs is None else self._seqs[low:high]
         part._offsets = self._offsets[2 * low : 2 * high + 1]
@@ -265,7 +271,7 @@ class EventBatch:
         whole.stream, whole.epoch = head.stream, head.epoch
         whole.first, whole.last = head.first, expected - 1
         whole.rows = rows
-        whole._runs = _joined_runs(batches)
+        whole._runs = joined_runs(batch.runs for batch in batches)
         whole._times = times[0] if one_time else np.concatenate([b.times for b in batches])
         whole._seqs = None
         whole._offsets = offsets
@@ -282,7 +288,7 @@ class EventBatch:
     def encode(self) -> Sequence[Buffer]:
         """The encoded batch as buffers to be written one after the other; nothing is copied."""
         if self._encoded is None:
-            self._encoded = _pieces(
+            self._encoded = pieces_of(
                 self.stream, self.epoch, self.first, self.last, self.rows, self.runs, self._times,
                 self._seqs, self._offsets, self._kinds, self._data,
             )  # fmt: skip
@@ -292,7 +298,7 @@ class EventBatch:
         return self._size
 
     def _measured(self) -> int:
-        size = HEADER_BYTES + _RUN_BYTES * len(self.runs) + len(self._data)
+        size = HEADER_BYTES + RUN_BYTES * len(self.runs) + len(self._data)
         for column in (self._times, self._seqs, self._offsets, self._kinds):
             if column is not None:
                 size += column.nbytes
@@ -357,11 +363,11 @@ class EventBatch:
     def keys(self) -> list[bytes]:
         bounds = self.offsets.tolist()
         starts, ends = bounds[:-1:2], bounds[1::2]
-        return [b""] * self.rows if starts == ends else _cut(bytes(self._data), starts, ends)
+        return [b""] * self.rows if starts == ends else cut(bytes(self._data), starts, ends)
 
     def payloads(self) -> list[bytes]:
         bounds = self.offsets.tolist()
-        return _cut(bytes(self._data), bounds[1::2], bounds[2::2])
+        return cut(bytes(self._data), bounds[1::2], bounds[2::2])
 
     def events(self) -> list[Event]:
         """One `Event` per row. For the subscriber's edge: between edges, stay with columns."""
@@ -374,8 +380,8 @@ class EventBatch:
                 Event,
                 repeat(self.stream),
                 self.seqs.tolist(),
-                repeat(b"") if starts == middles else _cut(data, starts, middles),
-                _cut(data, middles, bounds[2::2]),
+                repeat(b"") if starts == middles else cut(data, starts, middles),
+                cut(data, middles, bounds[2::2]),
                 self.times.tolist(),
                 kinds,
             )
@@ -392,84 +398,3 @@ class EventBatch:
 
     def __repr__(self) -> str:
         return f"<EventBatch {self.stream}:{self.first}..{self.last} rows={self.rows}>"
-
-
-def _pieces(
-    stream: int,
-    epoch: int,
-    first: int,
-    last: int,
-    rows: int,
-    runs: tuple[Run, ...],
-    times: NDArray[np.int64],
-    seqs: NDArray[np.uint64] | None,
-    offsets: NDArray[np.uint32],
-    kinds: NDArray[np.uint8] | None,
-    data: Buffer,
-) -> list[Buffer]:
-    flags = _ONE_TIME if len(times) == 1 else 0
-    flags |= _SPARSE if seqs is not None else 0
-    flags |= _KINDS if kinds is not None else 0
-    base = offsets.item(0)
-    header = _HEADER.pack(
-        _VERSION, flags, 0, rows, stream, epoch, len(runs), first, last, base, len(data)
-    )
-    for run in runs:
-        header += _RUN.pack(*run)
-    if len(times) == 1:
-        header += times.tobytes()  # small parts in one buffer: each costs as much as a large one
-    pieces: list[Buffer] = [header]
-    if len(times) != 1:
-        pieces.append(_raw(times))
-    if seqs is not None:
-        pieces.append(_raw(seqs))
-    pieces.append(_raw(offsets))
-    if kinds is not None:
-        pieces.append(_raw(kinds))
-    pieces.append(data)
-    return pieces
-
-
-def _raw(column: NDArray[Any]) -> Buffer:
-    return column.data.cast("B") if len(column) else b""
-
-
-def _cut(data: bytes, starts: list[int], ends: list[int]) -> list[bytes]:
-    return [data[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
-def _joined_runs(batches: Sequence[EventBatch]) -> tuple[Run, ...]:
-    runs: list[Run] = []
-    for batch in batches:
-        for run in batch.runs:
-            if runs and (runs[-1].publisher, runs[-1].first + runs[-1].count) == run[:2]:
-                run = Run(run.publisher, runs[-1].first, runs.pop().count + run.count)
-            runs.append(run)
-    return tuple(runs)
-
-
-def _decode_runs(view: memoryview, count: int, covered: int) -> NDArray[np.uint64]:
-    runs = np.frombuffer(view, "<u8", 3 * count, HEADER_BYTES).reshape(count, 3)
-    counts = runs[:, 2].tolist()
-    if sum(counts) != covered or not all(counts):
-        raise BatchError(f"publisher runs do not add up to the {covered} numbers covered")
-    return runs
-
-
-def _slice_runs(runs: tuple[Run, ...], low: int, high: int) -> tuple[Run, ...]:
-    """The runs of positions low..high-1 of the numbers the runs cover."""
-    kept = []
-    start = 0
-    for publisher, first, count in runs:
-        begin, end = max(low, start), min(high, start + count)
-        if begin < end:
-            kept.append(Run(publisher, first + begin - start, end - begin))
-        start += count
-    return tuple(kept)
-
-
-def _check_sequence_numbers(seqs: NDArray[np.uint64], first: int, last: int) -> None:
-    if len(seqs) and (
-        seqs.item(0) < first or seqs.item(-1) > last or np.count_nonzero(seqs[1:] <= seqs[:-1])
-    ):
-        raise BatchError(f"sequence numbers do not ascend inside {first}..{last}")

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from msgspec import MsgspecError, Struct, ValidationError
 from msgspec.msgpack import Decoder, Encoder
 
-from epicast.core.batch import Buffer, EventBatch
+from epicast.core.batch import EventBatch
+from epicast.core.batch_layout import Buffer
 from epicast.core.errors import BatchError, WireError
 
 FRAME_HEADER_BYTES = 16

@@ -51,12 +51,12 @@ class Arrivals:
                 self._completed[number - 1][index] = now
             self._times.append(now)
 
-    def metrics(self, begin: int, end: int) -> dict[str, float | int]:
+    def metrics(self, begin: int, end: int, now: int) -> dict[str, float | int]:
         """Of what happened from `begin` to `end`.
 
         Throughput counts events that became complete, whenever they were published. Latency is that
-        of events published in the first two thirds; what has not arrived by the end counts as if it
-        did then, so with `unfinished` above 0 latencies are lower bounds.
+        of events published in that time; what has not arrived yet counts as if it did now, so with
+        `unfinished` above 0 latencies are lower bounds.
         """
         seconds = (end - begin) / 1e9
         complete = sum(begin <= at < end for stream in self._completed for at in stream)
@@ -65,8 +65,7 @@ class Arrivals:
             "complete_per_s": complete * self.rows / seconds,
             "delivered_per_s": int(single) * self.rows / self._agents / seconds,
         }
-        until = begin + 2 * (end - begin) // 3
-        pairs = [self._latencies(index, begin, until, end) for index in range(len(self._began))]
+        pairs = [self._latencies(index, begin, end, now) for index in range(len(self._began))]
         everything = np.concatenate([latencies for latencies, _ in pairs])
         found["latency_ms"] = _mean_ms(everything)
         found["latency_p99_ms"] = float(np.percentile(everything, 99)) / 1e6
@@ -76,16 +75,16 @@ class Arrivals:
         return found
 
     def _latencies(
-        self, stream: int, begin: int, until: int, end: int
+        self, stream: int, begin: int, end: int, now: int
     ) -> tuple[NDArray[np.int64], int]:
-        """Of the batches published between `begin` and `until`; and how many have not arrived."""
+        """Of the batches published between `begin` and `end`; and how many have not arrived."""
         began = self._began[stream]
-        chosen = [index for index, at in enumerate(began) if begin <= at < until]
+        chosen = [index for index, at in enumerate(began) if begin <= at < end]
         completed = [self._completed[stream][index] for index in chosen]
         if not chosen:
             raise ConfigError("nothing was published in the time measured; make it longer")
         latencies = [
-            (end if at == _NOT_YET else at) - began[index]
+            (now if at == _NOT_YET else at) - began[index]
             for index, at in zip(chosen, completed, strict=True)
         ]
         return np.array(latencies, dtype=np.int64), completed.count(_NOT_YET)

@@ -9,7 +9,8 @@ from numba import uint64
 from numpy.typing import NDArray
 
 from epicast.core import EventBatch
-from epicast.log.kernels.compiling import compiled
+from epicast.log.kernels.access import address_of, word_at
+from epicast.log.kernels.compiling import compiled, inlined
 from epicast.log.layout import BATCH_HEADER, BATCH_VERSION, ONE_TIME
 
 ROWS = 1_000
@@ -30,7 +31,11 @@ class DrawnStream:
         keys = self._rng.integers(0, 256, (KEYS, KEY_BYTES), dtype=np.uint8)
         self.keys: NDArray[np.void] = keys.view(f"V{KEY_BYTES}").ravel()
         ends = np.arange(1, ROWS + 1, dtype="<u4") * KEY_BYTES
-        self._offsets = np.concatenate([np.zeros(1, "<u4"), np.repeat(ends, 2)]).tobytes()
+        offsets = np.concatenate([np.zeros(1, "<u4"), np.repeat(ends, 2)]).tobytes()
+        before = bytes(BATCH_HEADER.size + 8) + offsets
+        self._template = before + bytes(ROWS * KEY_BYTES)
+        self._content_at = len(before)
+        self._key_bytes = keys.ravel()
         self._indices: NDArray[np.int32] = np.empty((0, ROWS), dtype=np.int32)
         self._row = 0
         self.drawn = 0
@@ -47,23 +52,45 @@ class DrawnStream:
 
     def batch(self) -> EventBatch:
         first = self.drawn + 1
-        content = self.keys.take(self.indices()).tobytes()
-        header = BATCH_HEADER.pack(
-            BATCH_VERSION, ONE_TIME, 0, ROWS, self.stream, 0, 0, first, first + ROWS - 1, 0,
-            len(content),
+        whole = bytearray(self._template)
+        BATCH_HEADER.pack_into(
+            whole, 0, BATCH_VERSION, ONE_TIME, 0, ROWS, self.stream, 0, 0, first, first + ROWS - 1,
+            0, ROWS * KEY_BYTES,
         )  # fmt: skip
-        return EventBatch.decode(b"".join([header, bytes(8), self._offsets, content]))
+        content = np.frombuffer(whole, np.uint8, ROWS * KEY_BYTES, self._content_at)
+        _copy_keys(self._key_bytes, self.indices(), content)
+        return EventBatch.decode(whole)
 
 
 @compiled
 def _digest(seqs: Any, offsets: Any, data: Any) -> Any:
     total = uint64(0)
+    memory = address_of(data)
     for row in range(len(seqs)):
         value = uint64(seqs[row]) * uint64(0x9E3779B97F4A7C15)
-        for at in range(offsets[2 * row], offsets[2 * row + 2]):
+        at, end = np.int64(offsets[2 * row]), np.int64(offsets[2 * row + 2])
+        while end - at >= 8:
+            value = _mixed(value ^ word_at(memory + at))
+            at += 8
+        while at < end:
             value = (value ^ uint64(data[at])) * uint64(0x100000001B3)
-        total += value ^ (value >> uint64(29))
+            at += 1
+        total += _mixed(value)
     return total
+
+
+@inlined
+def _mixed(value: Any) -> Any:
+    value *= uint64(0xFF51AFD7ED558CCD)
+    return value ^ (value >> uint64(29))
+
+
+@compiled
+def _copy_keys(keys: Any, chosen: Any, out: Any) -> None:
+    for row in range(len(chosen)):
+        source, target = chosen[row] * KEY_BYTES, row * KEY_BYTES
+        for at in range(KEY_BYTES):
+            out[target + at] = keys[source + at]
 
 
 def digest(batch: EventBatch) -> int:

@@ -23,7 +23,7 @@ from epicast.deployment import EMBEDDED_PORTS, Geoplex, embedded_geoplex
 from epicast.geo.births import Ended, Failed, Ready
 from epicast.geo.logs import LogFormat
 from epicast.geo.nursery_process import NurseryProcess, StartFailed
-from epicast.geo.ports import free_ports, moved
+from epicast.geo.ports import free_ports, moved, next_free_ports
 
 if TYPE_CHECKING:
     from epicast.geo.status import ProxyStatus
@@ -42,6 +42,7 @@ class LocalGeoplex:
         *,
         data: Path | None = None,
         any_ports: bool | None = None,
+        first_port: int | None = None,
         start_timeout_s: float = 120.0,
         stop_timeout_s: float = 10.0,
         log_format: LogFormat = "text",
@@ -51,7 +52,8 @@ class LocalGeoplex:
         """Without a geoplex it is the embedded one, its histories in `data`, or in memory.
 
         With `any_ports` free ports are used instead of those the geoplex names; so they are if
-        none is given. `say` is told of whatever takes long.
+        none is given. With `first_port` these are the first free ones from there on. `say` is told
+        of whatever takes long.
         """
         if geoplex is None:
             folder = None if data is None else str(data.absolute())
@@ -61,7 +63,8 @@ class LocalGeoplex:
             raise ValueError("data: a geoplex that is given says itself where its data is")
         self.geoplex = geoplex
         """With the ports in use."""
-        self._any_ports = bool(any_ports)
+        self._any_ports = bool(any_ports) or first_port is not None
+        self._first_port = first_port
         self._start_timeout_s = start_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._logs = (log_format, log_level)
@@ -176,8 +179,11 @@ class LocalGeoplex:
         for name, region in self.geoplex.regions.items():
             hosts.setdefault(region.listen.host, []).append(name)
         for host, names in hosts.items():
-            ports = dict(zip(names, free_ports(len(names), host), strict=True))
-            self.geoplex = moved(self.geoplex, ports)
+            if self._first_port is None:
+                ports = free_ports(len(names), host)
+            else:
+                ports = next_free_ports(len(names), self._first_port, host)
+            self.geoplex = moved(self.geoplex, dict(zip(names, ports, strict=True)))
 
     def _start(self, regions: Iterable[str]) -> None:
         waiting = list(regions)

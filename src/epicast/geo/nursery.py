@@ -17,6 +17,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from base64 import b64decode
 from contextlib import suppress
 from typing import NoReturn
@@ -119,6 +120,8 @@ class Nursery:
             os.close(nothing)
             configure_logs(self._setup.log_format, self._setup.log_level, region=region)
             status = run_proxy(self._geoplex, region, self._lifeline)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
 

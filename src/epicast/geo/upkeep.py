@@ -39,7 +39,6 @@ class Upkeep:
             if stream.max_age_ns is not None
         }
         self._next_expiry = dict.fromkeys(self._expiring, 0)
-        self._over = Bell()
         self._task: Task[None] | None = None
 
     def start(self) -> None:
@@ -52,7 +51,8 @@ class Upkeep:
 
     async def _work(self) -> None:
         pause = EVERY_S
-        while not await self._over.wait(pause):
+        while True:
+            await Bell().wait(pause)  # rung by nobody: a sleep that ends with the task
             began = time.monotonic()
             try:
                 await self._storage.maintain(time.time_ns())

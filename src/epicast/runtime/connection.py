@@ -63,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._greeting = bytearray(MAX_HANDSHAKE_BYTES)
         self._greeted = 0
         self._decoder: FrameDecoder | None = None
+        self._unreported = 0
         self._failed = False
         self._is_open = False
         self._timer: asyncio.TimerHandle | None = None
@@ -116,9 +117,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._decoder is None:
             self._greet(nbytes)
             return
+        self._unreported += nbytes  # of a frame that came in several pieces: all of them
         messages = self._decoder.received(nbytes)
         if messages:
-            self._owner.on_frames(self, messages, nbytes)
+            size, self._unreported = self._unreported, 0
+            self._owner.on_frames(self, messages, size)
         if self._decoder.error is not None:
             self._fail(self._decoder.error)
 

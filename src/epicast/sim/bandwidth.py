@@ -92,6 +92,8 @@ class Interface:
 
     def ready_peers(self) -> list[NodeId]:
         """Whom to tell, now, that there is room again."""
+        if not self._waiting:
+            return []
         ready = [peer for peer, limit in self._waiting.items() if self.queued_bytes <= limit]
         for peer in ready:
             del self._waiting[peer]

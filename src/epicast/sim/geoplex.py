@@ -146,7 +146,7 @@ class SimGeoplex:
         self,
         region: str,
         name: str,
-        factory: partial[Agent] | partial[Client],
+        factory: partial[Agent] | partial[Sidecar] | partial[Client],
         at: SimNode | None = None,
     ) -> SimNode:
         identity = node_id_of(name)

@@ -1,4 +1,4 @@
-"""The ways between the regions of a geoplex: each with a delay, a loss and a bandwidth of its own."""
+"""The ways between the regions of a geoplex, each with its own delay, loss and bandwidth."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class WideAreaLatency(MatrixLatency):
 
     def draw(self, source: NodeId, targets: Sequence[NodeId]) -> list[int]:
         delays = super().draw(source, targets)
+        if not self._links:
+            return delays
         site = self.site(source)
         for index, target in enumerate(targets):
             link = self._links.get((site, self.site(target)))
@@ -43,6 +45,8 @@ class WideAreaLatency(MatrixLatency):
 
     def transfer_ns(self, now: int, source: NodeId, target: NodeId, size: int) -> int:
         """How long a message waits for its turn and then takes to be put on the way."""
+        if not self._links:
+            return 0
         way = (self.site(source), self.site(target))
         link = self._links.get(way)
         if link is None or link.bandwidth_bytes_per_second is None:

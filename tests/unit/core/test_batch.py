@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epicast.core import BatchError, Event, EventBatch, EventKind, Run
-from epicast.core.batch import HEADER_BYTES
+from epicast.core.batch_layout import HEADER_BYTES
 from tests.unit.core.batches import PlainBatch, assert_same, batches, plain_batches
 
 

@@ -30,6 +30,10 @@ class Pending(Struct, gc=False):
     regions: int
     """How many other regions must have it."""
 
+    @property
+    def first_seq(self) -> int:
+        return self.seq - (self.last - self.first)
+
 
 class Refusal(Struct, frozen=True):
     code: RefusalCode
@@ -116,7 +120,8 @@ class Ownership:
         """Nothing from `first` on was stored: what to refuse. The stream's numbers are used again,
         those of the publishers are not."""
         failed: list[Pending] = []
-        while self._unstable and self._unstable[-1].seq >= first:
+        # By where a publication begins: behind what failed, something longer may be stored already.
+        while self._unstable and self._unstable[-1].first_seq >= first:
             failed.append(self._unstable.pop())
         failed.reverse()
         for pending in reversed(failed):

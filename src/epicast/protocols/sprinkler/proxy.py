@@ -271,8 +271,9 @@ class Proxy(Protocol[ProxyConfig]):
         else:
             self._report_consumed(state, shown, fx)
         self._cursors.exposed(state, shown, fx)
-        self._notifier.add(stream, shown)
-        self.timers.set("notify", now)
+        if self._view:
+            self._notifier.add(stream, shown)
+            self.timers.set("notify", now)
 
     def on_append_failed(self, now: int, stream: int, first: int, reason: str, fx: Effects) -> None:
         state = self._states.get(stream)
@@ -305,7 +306,9 @@ class Proxy(Protocol[ProxyConfig]):
             fx.drop("advertisement of a stranger", source)
             return
         for counter in message.counters:
-            self._sources.heard(now, source, counter, fx)
+            # Only of who is connected would we be told that a subscription was lost on the way.
+            if source in self._connected:
+                self._sources.heard(now, source, counter, fx)
             state = self._states.get(counter.stream)
             if state is not None and counter.epoch == state.epoch:
                 self._publications.heard_of_region(source, counter.stream, counter.seq, fx)

@@ -89,7 +89,7 @@ class Publications:
 
     def fail(self, stream: int, first: int, reason: str, fx: Effects) -> None:
         """Nothing from `first` on was stored."""
-        for pending in self._owned[stream][1].fail(first):
+        for pending in self._owned[stream][1].fail(first, self._node):
             refused = Refused(
                 stream, pending.publisher, pending.path, pending.first, pending.last,
                 RefusalCode.STORAGE, reason,
