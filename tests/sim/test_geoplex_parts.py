@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from epicast.core import EventBatch, Publication, Run
+from epicast.core import EventBatch, Protocol, Publication, Run
 from epicast.deployment import Link, StreamWorkload
 from epicast.sim.geoplex_ledger import GeoplexLedger, Session, StreamTruth
 from epicast.sim.geoplex_workload import Workload, ZipfKeys
+from epicast.sim.latency import MatrixLatency
+from epicast.sim.simulation import Simulation
 from epicast.sim.wide_area import WideAreaLatency
 
 MS = 1_000_000
@@ -53,6 +55,44 @@ def test_payloads_have_their_size_and_all_differ():
     assert {len(payload) for payload in payloads} == {10}
     assert len(set(payloads)) == 150
     assert batches[1].first == 101
+
+
+# -- what a geoplex asks of the simulator -----------------------------------------------------
+
+
+class Ticker(Protocol[None]):
+    """Counts to ten every ten nanoseconds, and can be poked from outside of a step."""
+
+    ticks = 0
+
+    def on_start(self, now, contacts, recovered, fx):
+        self.timers.set("tick", now + 10)
+
+    def on_deadline(self, now, name, fx):
+        if name == "tick":
+            self.ticks += 1
+            self.timers.set("tick", now + 10)
+
+
+def test_what_an_application_does_at_the_instant_of_an_alarm_does_not_silence_the_node():
+    """It arms a deadline in the past. That one must not count as earlier than the alarm."""
+    simulation = Simulation(1)
+
+    def poke(*_: object) -> None:
+        node.protocol.timers.set("poked", 0)
+        simulation.wake(node)
+
+    simulation.scheduler.at(20, poke)  # queued before the alarm of the same instant
+    node = simulation.add_node(lambda peer, rng: Ticker(peer, None, rng))
+    simulation.run_until(100)
+    assert node.protocol.ticks == 10
+
+
+def test_nodes_may_be_placed_after_the_latencies_were_made():
+    placement: dict[int, int] = {}
+    latency = MatrixLatency(np.array([[1, 2], [3, 4]], dtype=np.int64), placement)
+    placement.update({10: 1, 11: 0})
+    assert latency.draw(10, [11]) == [3]
 
 
 # -- links ------------------------------------------------------------------------------------

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from epicast.client.errors import PublishRefused
 from epicast.core import EventBatch
 from epicast.protocols.sprinkler.messages import RefusalCode, StreamInfo
@@ -47,9 +45,12 @@ class EventChecks:
     def columns(self, batch: EventBatch, keys: object) -> EventBatch:
         if batch.tombstones or not batch.rows or keys is not None:
             raise invalid("a batch to publish has a row for each number, and its own keys")
-        lengths = np.diff(batch.offsets)
-        self._check_key_bytes(int(lengths[::2].max()))
-        self._check_bytes(int(lengths[1::2].max()))
+        offsets = batch.offsets
+        keys_at, payloads_at, ends = offsets[:-1:2], offsets[1::2], offsets[2::2]
+        if batch.payload_bytes > self._info.max_key_bytes:  # else no key can be too long
+            self._check_key_bytes(int((payloads_at - keys_at).max()))
+        if batch.payload_bytes > self._max_bytes:
+            self._check_bytes(int((ends - payloads_at).max()))
         return batch
 
     def _payload(self, value: object) -> bytes:

@@ -9,14 +9,13 @@ from numba import uint64
 from numpy.typing import NDArray
 
 from epicast.core import EventBatch
-from epicast.log.kernels.access import address_of, word_at
+from epicast.log.kernels.access import address_of, put_word, word_at
 from epicast.log.kernels.compiling import compiled, inlined
 from epicast.log.layout import BATCH_HEADER, BATCH_VERSION, ONE_TIME
 
 ROWS = 1_000
 KEY_BYTES = 10
 KEYS = 100_000
-_DRAWN_AT_ONCE = 64
 
 
 class DrawnStream:
@@ -30,36 +29,36 @@ class DrawnStream:
         self._rng = np.random.default_rng(seed)
         keys = self._rng.integers(0, 256, (KEYS, KEY_BYTES), dtype=np.uint8)
         self.keys: NDArray[np.void] = keys.view(f"V{KEY_BYTES}").ravel()
-        ends = np.arange(1, ROWS + 1, dtype="<u4") * KEY_BYTES
-        offsets = np.concatenate([np.zeros(1, "<u4"), np.repeat(ends, 2)]).tobytes()
-        before = bytes(BATCH_HEADER.size + 8) + offsets
-        self._template = before + bytes(ROWS * KEY_BYTES)
-        self._content_at = len(before)
         self._key_bytes = keys.ravel()
-        self._indices: NDArray[np.int32] = np.empty((0, ROWS), dtype=np.int32)
-        self._row = 0
+        self._templates: dict[int, tuple[bytes, int]] = {}
         self.drawn = 0
 
-    def indices(self) -> NDArray[np.int32]:
+    def indices(self, rows: int = ROWS) -> NDArray[np.int32]:
         """Which keys come next."""
-        if self._row == len(self._indices):
-            self._indices = self._rng.integers(0, KEYS, (_DRAWN_AT_ONCE, ROWS), dtype=np.int32)
-            self._row = 0
-        self._row += 1
-        self.drawn += ROWS
-        row: NDArray[np.int32] = self._indices[self._row - 1]
-        return row
+        self.drawn += rows
+        return self._rng.integers(0, KEYS, rows, dtype=np.int32)
 
-    def batch(self) -> EventBatch:
-        first = self.drawn + 1
-        whole = bytearray(self._template)
+    def batch(self, groups: int = 1) -> EventBatch:
+        """The next `groups` times 1,000 events."""
+        rows, first = groups * ROWS, self.drawn + 1
+        template, content_at = self._templates.get(rows) or self._template(rows)
+        whole = bytearray(template)
         BATCH_HEADER.pack_into(
-            whole, 0, BATCH_VERSION, ONE_TIME, 0, ROWS, self.stream, 0, 0, first, first + ROWS - 1,
-            0, ROWS * KEY_BYTES,
+            whole, 0, BATCH_VERSION, ONE_TIME, 0, rows, self.stream, 0, 0, first, first + rows - 1,
+            0, rows * KEY_BYTES,
         )  # fmt: skip
-        content = np.frombuffer(whole, np.uint8, ROWS * KEY_BYTES, self._content_at)
-        _copy_keys(self._key_bytes, self.indices(), content)
+        content = np.frombuffer(whole, np.uint8, rows * KEY_BYTES, content_at)
+        for at in range(0, rows, ROWS):  # as if one by one, so that grouping changes nothing
+            part = content[at * KEY_BYTES : (at + ROWS) * KEY_BYTES]
+            _copy_keys(self._key_bytes, self.indices(), part)
         return EventBatch.decode(whole)
+
+    def _template(self, rows: int) -> tuple[bytes, int]:
+        ends = np.arange(1, rows + 1, dtype="<u4") * KEY_BYTES
+        offsets = np.concatenate([np.zeros(1, "<u4"), np.repeat(ends, 2)]).tobytes()
+        before = bytes(BATCH_HEADER.size + 8) + offsets
+        self._templates[rows] = (before + bytes(rows * KEY_BYTES), len(before))
+        return self._templates[rows]
 
 
 @compiled
@@ -87,10 +86,12 @@ def _mixed(value: Any) -> Any:
 
 @compiled
 def _copy_keys(keys: Any, chosen: Any, out: Any) -> None:
+    source, target = address_of(keys), address_of(out)
     for row in range(len(chosen)):
-        source, target = chosen[row] * KEY_BYTES, row * KEY_BYTES
-        for at in range(KEY_BYTES):
-            out[target + at] = keys[source + at]
+        key = source + KEY_BYTES * np.int64(chosen[row])
+        put_word(target, word_at(key))
+        put_word(target + KEY_BYTES - 8, word_at(key + KEY_BYTES - 8))  # the two overlap
+        target += KEY_BYTES
 
 
 def digest(batch: EventBatch) -> int:

@@ -2,7 +2,8 @@
 
 Figure 4(a) of Sprinkler, on processes of this machine: `geo_load` says how. The paper gives every
 process a machine of its own; here proxies, drivers and agents share the cores there are, so each
-further region, which handles the events of all others too, takes its share from them.
+further region, which handles the events of all others too, takes its share from them. Unlike the
+other experiments this one measures: run it while nothing else wants the machine.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ What the paper leaves open, or lost with its figures, is ours:
   events, so a batch costs the simulator what an event would. Bytes are those of our wire format, 18
   for an event of 10: 864 k events a second and proxy fill 37 % of an agent's link, where events
   without any overhead would fill 21 %.
-* Views are exchanged every 100 ms, for two seconds before the load begins; at first every agent
-  knows its proxy only. Heartbeats come every 200 ms.
+* Views are exchanged every 100 ms, for four seconds before the load begins; at first every agent
+  knows its proxy only.
 * What a message costs a proxy's processor, `PROXY_SERVICE`. Agents need none: at all loads here
   their links are full long before a processor would be.
 """
@@ -29,6 +29,7 @@ from epicast.deployment import Geoplex, parse_geoplex
 from epicast.experiments.arrivals import Arrivals
 from epicast.experiments.overlays import MILLISECOND, SECOND
 from epicast.protocols.sprinkler import AgentConfig, ClientConfig, ProxyConfig
+from epicast.runtime import Limits
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.geoplex import SimGeoplex
 from epicast.sim.node import SimNode
@@ -41,24 +42,24 @@ LATENCIES_MS = {("seattle", "california"): 10, ("seattle", "virginia"): 35,
 PAPER_RATE = 864_000
 """Events per second and proxy: a third of what the paper's prototype could do."""
 EVENT_BYTES = 10
+WIRE_EVENT_BYTES = 18
+"""With the offsets of key and payload; what a batch has besides is nothing by comparison."""
 VIEW = 20
 WARM_UP_NS = 300 * MILLISECOND
 """Of the load; as in the paper, nothing is measured before."""
 
 _GIGABIT = 125_000_000
-_AGENT_BANDWIDTH = Bandwidth(_GIGABIT, _GIGABIT, queue_bytes=64 << 20)
-_PROXY_BANDWIDTH = Bandwidth(10 * _GIGABIT, 10 * _GIGABIT, queue_bytes=256 << 20)
+_QUEUE_BYTES = Limits().data_queue_bytes
+"""A real node's, for each of its peers; a simulated one has a single queue for all of them."""
 PROXY_SERVICE = Service(per_message_ns=20_000, per_byte_ns=6.0)
 """Rounded from `python -m bench geo` on the machine this was written on, where a proxy spends 100
 to 200 microseconds on a batch of 18 kB (and an agent about 30)."""
 
-_SETTLE_NS = 2 * SECOND
+_SETTLE_NS = 4 * SECOND
 _GOSSIP_NS = 100 * MILLISECOND
-_HEARTBEAT_NS = 200 * MILLISECOND
 _OPENING_NS = 500 * MILLISECOND
 _JOINING_NS = SECOND
-_DRAIN_NS = 400 * MILLISECOND
-"""After the load: what has not arrived by then is late."""
+_AFTERWARDS_NS = 200 * MILLISECOND
 _UNLIMITED = 1 << 62
 
 
@@ -71,8 +72,9 @@ class Setting(Struct, frozen=True, kw_only=True):
     """Events per second and proxy."""
     batch_ms: float = 10.0
     """Between two batches of a proxy."""
-    measured_ms: float = 600.0
-    """How long the load goes on behind the first 300 ms."""
+    measured_ms: float = 500.0
+    """Behind the first 300 ms. The load goes on for 200 ms more, so that what is measured arrives
+    as it would if it never ended."""
 
 
 class Region:
@@ -81,7 +83,7 @@ class Region:
     def __init__(self, setting: Setting, seed: int) -> None:
         self.setting = setting
         shuffle_ns = round(setting.shuffle_ms * MILLISECOND)
-        region: dict[str, Any] = {
+        common: dict[str, Any] = {
             "view_size": VIEW,
             "fanout": setting.fanout,
             "shuffle_time_ns": shuffle_ns,
@@ -89,14 +91,14 @@ class Region:
         }
         # At such rates the default would make proxies switch sources with every advertisement:
         # this C leaves a source once it is a second behind what another advertises.
-        proxy = ProxyConfig(**region, hysteresis=setting.rate, heartbeat_every_ns=_HEARTBEAT_NS)
+        proxy = ProxyConfig(**common, hysteresis=setting.rate)
         self.geoplex = SimGeoplex(
             describe_geoplex(),
             seed,
             proxy_config=proxy,
-            agent_config=AgentConfig(**region),
-            proxy_bandwidth=_PROXY_BANDWIDTH,
-            agent_bandwidth=_AGENT_BANDWIDTH,
+            agent_config=AgentConfig(**common),
+            proxy_bandwidth=_bandwidth(10, setting.agents),
+            agent_bandwidth=_bandwidth(1, VIEW),
             proxy_service=PROXY_SERVICE,
             collects=False,
         )
@@ -123,22 +125,25 @@ class Region:
                 self.geoplex.subscribe(node, number + 1, stream, after=1, window_bytes=_UNLIMITED)
 
     def run(self) -> None:
-        """All the load, and then nothing until what was under way has had time to arrive."""
+        """All the load: before, while and after it is measured."""
         setting, simulation = self.setting, self.simulation
         start = simulation.now
         batch_ns = round(setting.batch_ms * MILLISECOND)
-        load_ns = WARM_UP_NS + round(setting.measured_ms * MILLISECOND)
+        self.window = (
+            start + WARM_UP_NS,
+            start + WARM_UP_NS + round(setting.measured_ms * MILLISECOND),
+        )
+        end = self.window[1] + _AFTERWARDS_NS
         payloads = [bytes(EVENT_BYTES)] * self.arrivals.rows
         for place, (region, driver) in enumerate(zip(REGIONS, self._drivers, strict=True)):
             stream = self.geoplex.streams[region].id
             batch = EventBatch.build(stream, 1, payloads)
             # Proxies do not have their batches at the same instants.
             offset = place * batch_ns // len(REGIONS)
-            for at in range(start + offset, start + load_ns, batch_ns):
+            for at in range(start + offset, end, batch_ns):
                 simulation.scheduler.at(at, self._publish, driver, batch)
                 self.arrivals.expect(place, at + MILLISECOND)
-        self.window = (start + WARM_UP_NS, start + load_ns)
-        simulation.run_until(start + load_ns + _DRAIN_NS)
+        simulation.run_until(end)
 
     def _publish(self, driver: SimNode, batch: EventBatch) -> None:
         self.geoplex.publish(driver, batch)
@@ -156,6 +161,11 @@ class Region:
             "messages": self.simulation.network.sent,
             "broken": self.simulation.drops.get("queue full", 0),
         }
+
+
+def _bandwidth(gigabits: int, peers: int) -> Bandwidth:
+    rate = gigabits * _GIGABIT
+    return Bandwidth(rate, rate, queue_bytes=peers * _QUEUE_BYTES)
 
 
 def describe_geoplex() -> Geoplex:

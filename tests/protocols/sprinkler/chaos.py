@@ -15,6 +15,7 @@ from epicast.core import EventKind, Trace
 from epicast.core.sampling import derive_seed
 from epicast.log import gc_payload, parse
 from epicast.protocols.sprinkler import AgentConfig, ClientConfig, ProxyConfig
+from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.network import Conditions
 from epicast.sim.node import SimNode
 from tests.protocols.sprinkler.world import MS, SECOND, Application, World, keys_of
@@ -53,6 +54,7 @@ class Chaos:
                 reordering=rng.choice((0.0, 0.2)),
                 break_after_ns=rng.choice((1, 5)) * SECOND,
             ),
+            bandwidth=rng.choice((None, None, Bandwidth(3_000_000, 3_000_000, 120_000))),
             trace=trace,
         )  # fmt: skip
         self.narrative: list[str] = []

@@ -132,6 +132,19 @@ def test_a_source_that_falls_silent_is_as_good_as_dead():
     assert [to for to, _ in us.sent(Subscribe)] == [X]
 
 
+def test_nobody_is_followed_who_is_not_connected():
+    """What was sent before the connection broke may come after that was told. A subscription sent
+    in answer would be lost unnoticed, while later advertisements make the source look fine."""
+    us = proxy(Z)
+    us.down(Y)
+    us.receive(Y, Advertisement((counter(100),)))
+    assert us.sends == []
+    us.fire("connect")
+    us.up(Y)
+    us.receive(Y, Advertisement((counter(100),)))
+    assert [to for to, _ in us.sent(Subscribe)] == [Y]
+
+
 def test_two_advertisements_in_one_instant_divide_nothing_by_zero():
     us = proxy(Z)
     us.receive(Y, Advertisement((counter(10),)))

@@ -3,6 +3,7 @@
 import pytest
 
 from epicast.protocols.sprinkler import AgentConfig, ClientConfig, ProxyConfig
+from epicast.sim.bandwidth import Bandwidth
 from tests.protocols.harness import MS, SECOND
 from tests.protocols.sprinkler.world import World
 
@@ -341,3 +342,24 @@ def test_batches_of_any_size_come_out_the_same(batch):
         world.run(2 * MS)
     world.drain()
     assert world.auditor.delivered == 2 * (2000 // batch) * batch
+
+
+def test_wide_windows_on_narrow_links_break_no_connection_for_ever():
+    """A queue that overflows ends the connection. Were those who come late sent what their windows
+    allow, that would happen again and again, and they would never get there."""
+    world = three(
+        bandwidth=Bandwidth(1_000_000, 1_000_000, 60_000),
+        proxy=ProxyConfig(chunk_bytes=20_000, answer_bytes=20_000),
+        agent=AgentConfig(answer_bytes=20_000),
+    )
+    publisher = world.client("us", "p")
+    publish_for(world, publisher.node, "all", 4, events=20, size=100)
+    sidecar = world.sidecar("us", "side")
+    late = [world.client("us", f"c{at}", at=sidecar.node) for at in range(2)]
+    late.append(world.agent("us", "a"))
+    for application in late:
+        for number in (1, 2, 3):
+            application.subscribe(number, "all", 1 << 20)
+    publish_for(world, publisher.node, "all", 2, events=20, size=100)
+    world.drain()
+    assert world.auditor.delivered == 9 * 6000

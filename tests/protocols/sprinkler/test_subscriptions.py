@@ -88,6 +88,7 @@ def test_a_late_word_about_an_earlier_epoch_consumes_nothing_of_this_one():
     subscription.restart(2, 0)
     subscription.consumed(90)
     subscription.take(events(1, epoch=2))
+    subscription.consumed(0)
     assert subscription.in_flight > 0
     assert subscription.next == 2
 
@@ -208,6 +209,32 @@ def test_a_sidecar_keeps_to_its_clients_window():
     us.receive(CLIENT, Consumed(1, 1, 1))
     us.call("on_timer")
     assert [numbers(m.batches) for _, m in us.sent(Events)] == [[2]]
+
+
+def test_a_sidecar_sends_what_the_link_takes_and_goes_on_when_there_is_room():
+    us, size = subscribed(), events(1).wire_size()
+    five = tuple(events(seq) for seq in range(1, 6))
+    fx = effects(2 * size)
+    us.protocol.on_messages(0, 6, (Notify((counter(5),), five),), fx)
+    assert [numbers(m.batches) for _, m, _ in fx.sends] == [[1], [2]]
+    fx = effects(2 * size)
+    us.protocol.on_ready(0, CLIENT, 2 * size, fx)
+    assert [numbers(m.batches) for _, m, _ in fx.sends] == [[3], [4]]
+
+
+def test_what_comes_from_the_proxy_and_finds_no_room_is_asked_for_again_when_there_is():
+    us, size = sidecar(100), events(1).wire_size()
+    us.receive(CLIENT, Subscribe(1, STREAM, 1, 0, 1 << 20))
+    us.call("on_timer")
+    [(_, asked)] = us.sent(Subscribe)
+    us.protocol._rooms.left(CLIENT, effects(9 * size))  # an idle link has room for more than this
+    fx = effects(size)
+    us.protocol.on_messages(0, Y, (Events(asked.number, (events(1), events(2), events(3))),), fx)
+    sent = [message for _, message, _ in fx.sends]
+    assert [numbers(m.batches) for m in sent if isinstance(m, Events)] == [[1]]
+    assert [m for m in sent if not isinstance(m, Events)] == [Unsubscribe(asked.number)]
+    us.call("on_ready", CLIENT, 9 * size)
+    assert [(to, m.number, m.after) for to, m in us.sent(Subscribe)] == [(Y, asked.number, 1)]
 
 
 def test_what_a_client_had_from_an_earlier_subscription_is_not_sent_again():

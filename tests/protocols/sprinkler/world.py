@@ -15,6 +15,7 @@ from epicast.protocols.sprinkler import (
     ProxyConfig,
     Restarted,
 )
+from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.checkers import check_nodes
 from epicast.sim.geoplex import SimGeoplex, policy_of
 from epicast.sim.history_disk import HistoryDisk
@@ -108,11 +109,13 @@ class World:
         client: ClientConfig | None = None,
         sync_ns: int = 0,
         conditions: Conditions | None = None,
+        bandwidth: Bandwidth | None = None,
         trace: Trace | None = None,
     ) -> None:
         self.geo = SimGeoplex(
             parse_geoplex(text, "test"), seed, proxy_config=proxy, agent_config=agent,
-            conditions=conditions, check_addresses=True, trace=trace,
+            proxy_bandwidth=bandwidth, agent_bandwidth=bandwidth, conditions=conditions,
+            check_addresses=True, trace=trace,
         )  # fmt: skip
         self.simulation = self.geo.simulation
         self.client_config = client or ClientConfig()

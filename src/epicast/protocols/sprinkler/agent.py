@@ -205,8 +205,11 @@ class Agent(Edge[AgentConfig]):
             return
         batches: list[EventBatch] = []
         if message.epoch == following.epoch:
-            most = self.config.answer_bytes
+            room = fx.room(source)
+            most = min(self.config.answer_bytes, room)
             batches = following.buffer.read(message.first, message.last, most)
+            if batches and batches[0].wire_size() > room:
+                batches = []  # the proxy will help
         # A gap at the beginning is a hole; what the answer has no room for is not.
         cut = batches and batches[-1].last < min(message.last, following.end)
         last = batches[-1].last if cut else message.last
@@ -250,6 +253,8 @@ class Agent(Edge[AgentConfig]):
             if subscription.next == delivered[0].first:
                 for part in delivered:
                     if subscription.in_flight >= subscription.window:
+                        break
+                    if not self._has_room(subscription, part, fx):
                         break
                     super()._deliver(subscription, part, fx)
             else:
@@ -336,7 +341,13 @@ class Agent(Edge[AgentConfig]):
                 self._go_to_proxy(subscription, fx)
                 return
             for batch in batches:
+                if not self._has_room(subscription, batch, fx):
+                    return
                 super()._deliver(subscription, batch, fx)
+
+    def _has_room(self, subscription: Subscription, batch: EventBatch, fx: Effects) -> bool:
+        """Whether the way to the subscriber takes a batch: it does where that is on this node."""
+        return True
 
     def _go_to_proxy(self, subscription: Subscription, fx: Effects) -> None:
         subscription.live = False

@@ -75,7 +75,7 @@ class AgentConfig(EdgeConfig, frozen=True, kw_only=True):
     that parts of the region that lost each other meet again. 0: never."""
     request_timeout_ns: Duration = 300 * _MILLISECOND
     """After which what a neighbour was asked for is asked of the proxy."""
-    buffer_bytes: Size = 16 << 20
+    buffer_bytes: Size = 4 << 20
     """Newest events kept per stream, for neighbours and for slow subscriptions."""
     early_bytes: Size = 4 << 20
     """Events kept per stream that came before what precedes them."""
@@ -114,7 +114,7 @@ class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
     """How much another proxy sends ahead of what was taken here."""
     max_window_bytes: Size = 64 << 20
     """The most a subscriber may ask for."""
-    recent_bytes: Size = 2 << 20
+    recent_bytes: Size = 6 << 20
     """Newest events per stream kept at hand, so that history need not be read for them."""
     read_retry_ns: Duration = 200 * _MILLISECOND
     """After history could not be read."""

@@ -19,6 +19,7 @@ from epicast.protocols.sprinkler.messages import (
     Subscribe,
     Tail,
 )
+from epicast.protocols.sprinkler.rooms import Rooms
 from epicast.protocols.sprinkler.states import StreamState
 
 
@@ -40,9 +41,9 @@ class Cursor:
         """Last number and size of what was sent and not reported as consumed."""
         self.reading = False
         """History is being read for it."""
-        self.caught_up = False
-        """It has been at the end of the stream and is not far behind. Until then it gets history,
-        where collected events are not sent any more."""
+        self.caught_up = message.after > 0
+        """It has been at the end of the stream and is not far behind, or may be. Whoever is gets
+        history, where collected events are not sent any more."""
 
     def take_note(self, batches: Sequence[EventBatch]) -> None:
         """Batch by batch: a subscriber that has taken most of a message may report just that, and
@@ -76,6 +77,7 @@ class Cursors:
         self._reads: dict[int, Cursor] = {}
         self._failed_reads: dict[Cursor, None] = {}
         self._next_token = 0
+        self._rooms = Rooms()
         self.count = 0
 
     # -- subscriptions come and go ---------------------------------------------------------------
@@ -137,7 +139,7 @@ class Cursors:
                 cursor.take_note(batches)
                 ready[cursor.peer] = None
             else:
-                self._pump(cursor, fx)
+                self._pump(cursor, fx, fx.room(cursor.peer))
         if ready:
             targets = list(ready)
             to = targets[0] if len(targets) == 1 else targets
@@ -163,7 +165,7 @@ class Cursors:
 
     def ready(self, peer: NodeId, fx: Effects) -> None:
         """The link to a peer has room again."""
-        room = fx.room(peer)
+        room = self._rooms.left(peer, fx)
         for cursor in list(self._by_peer.get(peer, {}).values()):
             room = self._pump(cursor, fx, room)
 
@@ -191,7 +193,7 @@ class Cursors:
         """Send what there is, as far as window and link allow; what room the link has left."""
         state, chunk = cursor.state, self._config.chunk_bytes
         if room is None:
-            room = fx.room(cursor.peer)
+            room = self._rooms.left(cursor.peer, fx)
         while (
             not cursor.reading
             and cursor.next <= state.end
@@ -207,8 +209,11 @@ class Cursors:
                 cursor.caught_up = False
                 self._read(cursor, most, fx)
                 return room
+            fitting = self._rooms.fitting(batches, room)
+            if not fitting:
+                return room
             before = cursor.in_flight
-            self._send(cursor, batches, fx)
+            self._send(cursor, fitting, fx)
             room -= cursor.in_flight - before
         cursor.caught_up |= cursor.next > state.end
         return room
@@ -247,9 +252,12 @@ class Cursors:
         if not found:
             self._failed_reads[cursor] = None
             return False
+        fitting = self._rooms.fitting(found, self._rooms.left(cursor.peer, fx))
+        if not fitting:
+            return True  # the room was taken meanwhile: it is read again when there is some
         if found[0].first > cursor.next:
             self._restart(cursor, found[0].first - 1, fx)  # retention has dropped what came before
-        self._send(cursor, found, fx)
+        self._send(cursor, fitting, fx)
         self._pump(cursor, fx)
         return True
 

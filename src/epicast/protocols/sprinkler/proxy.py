@@ -153,6 +153,7 @@ class Proxy(Protocol[ProxyConfig]):
 
     def on_peer_down(self, now: int, peer: NodeId, fx: Effects) -> None:
         self._cursors.forget(peer)
+        self._requests.forget(peer)
         self._view.remove(peer)
         self._notifier.remove(peer)
         self._attached.pop(peer, None)
@@ -163,6 +164,7 @@ class Proxy(Protocol[ProxyConfig]):
             self.timers.set("connect", now + wait // 2 + int(self.rng.random() * wait))
 
     def on_ready(self, now: int, peer: NodeId, room: int, fx: Effects) -> None:
+        self._requests.ready(peer, fx)
         self._cursors.ready(peer, fx)
 
     # -- those who are attached ------------------------------------------------------------------
@@ -266,11 +268,11 @@ class Proxy(Protocol[ProxyConfig]):
         shown = state.stabilise(seq)
         if not shown:
             return
+        self._cursors.exposed(state, shown, fx)  # subscribers first: they are who waits
         if self._publications.owns(stream):
             self._publications.stabilise(stream, seq, fx)
         else:
             self._report_consumed(state, shown, fx)
-        self._cursors.exposed(state, shown, fx)
         if self._view:
             self._notifier.add(stream, shown)
             self.timers.set("notify", now)

@@ -23,6 +23,7 @@ from epicast.protocols.sprinkler.messages import (
 )
 from epicast.protocols.sprinkler.notices import NoSuchStream, Restarted
 from epicast.protocols.sprinkler.relays import Relays
+from epicast.protocols.sprinkler.rooms import Rooms
 from epicast.protocols.sprinkler.subscriptions import LOCAL, Subscription
 
 _MAX_HOPS = 1
@@ -44,6 +45,9 @@ class Sidecar(Agent):
         self._clients: dict[NodeId, dict[int, Subscription]] = {}
         self._relays = Relays(_MAX_HOPS)
         self._next_number = _FIRST_NUMBER
+        self._rooms = Rooms()
+        self._stalled: dict[Subscription, None] = {}
+        """Served by the proxy until the way to their client was full."""
         self._expected: dict[NodeId, Peer] = {}
         """Who came before this node was attached itself."""
 
@@ -81,6 +85,7 @@ class Sidecar(Agent):
 
     def on_peer_down(self, now: int, peer: NodeId, fx: Effects) -> None:
         for subscription in self._clients.pop(peer, {}).values():
+            self._stalled.pop(subscription, None)
             self.unsubscribe(subscription.number)
         self._expected.pop(peer, None)
         super().on_peer_down(now, peer, fx)
@@ -115,6 +120,7 @@ class Sidecar(Agent):
     def _end(self, theirs: dict[int, Subscription], number: int) -> None:
         subscription = theirs.pop(number, None)
         if subscription is not None:
+            self._stalled.pop(subscription, None)
             self.unsubscribe(subscription.number)
 
     @handles(Consumed)
@@ -123,6 +129,30 @@ class Sidecar(Agent):
         if subscription is not None and message.epoch == subscription.epoch:
             subscription.had(message.seq)
             self._touch(subscription)
+
+    def _has_room(self, subscription: Subscription, batch: EventBatch, fx: Effects) -> bool:
+        peer = subscription.peer
+        if peer == LOCAL:
+            return True
+        return bool(self._rooms.fitting((batch,), self._rooms.left(peer, fx)))
+
+    def _deliver(self, subscription: Subscription, batch: EventBatch, fx: Effects) -> None:
+        """From the proxy. What the way to the client has no room for is asked for again later."""
+        if self._has_room(subscription, batch, fx):
+            super()._deliver(subscription, batch, fx)
+        elif subscription not in self._stalled and self._proxy is not None:
+            self._stalled[subscription] = None
+            fx.send(self._proxy.id, Unsubscribe(subscription.number))
+
+    def on_ready(self, now: int, peer: NodeId, room: int, fx: Effects) -> None:
+        super().on_ready(now, peer, room, fx)
+        for subscription in list(self._clients.get(peer, {}).values()):
+            following = self._followed.get(subscription.stream)
+            if subscription.live and following is not None:
+                self._serve(subscription, following, fx)
+            elif subscription in self._stalled and self._attached:
+                del self._stalled[subscription]
+                self._resume(now, subscription, fx)
 
     def _hand_over(self, subscription: Subscription, batch: EventBatch, fx: Effects) -> None:
         if subscription.peer == LOCAL:

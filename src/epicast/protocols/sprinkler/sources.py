@@ -6,6 +6,11 @@ that by `C / (T - t)`. Deviations, see the errata: a subscription starts at the 
 every advertisement of the present source refreshes what is expected of it; a source that is lost or
 silent is forgotten, and then whoever is not behind will do. And one that has had nothing new for
 long while another has is left: it may be cut off itself, which no margin would ever show.
+
+Ours: an advertisement is old the moment it was sent. At a million events per second another's
+younger one exceeds it by any margin, and proxies would change sources all the time. So what is
+compared is where the present source ought to be by now, at the pace it had, for up to two periods;
+and the owner is left only when it is lost, silent or stuck.
 """
 
 from __future__ import annotations
@@ -27,6 +32,8 @@ class Expectation(Struct):
     seq: int = 0
     time: int = 0
     epoch: int = 0
+    pace: float = 0.0
+    """Events per nanosecond between its last two advertisements."""
     outdone_at: int | None = None
     """Since when another one is further and this one does not move."""
 
@@ -37,6 +44,7 @@ class Sources:
     ) -> None:
         self._config = config
         self._patience_ns = config.silence * config.advertise_every_ns
+        self._foreseen_ns = 2 * config.advertise_every_ns
         self._states = {s: state for s, state in states.items() if state.info.owner != node}
         self._expects = {stream: Expectation() for stream in self._states}
         self._numbers = {stream: at for at, stream in enumerate(self._states, 1)}
@@ -61,6 +69,10 @@ class Sources:
         if expects.source == peer:
             if (counter.epoch, counter.seq) > (expects.epoch, expects.seq):
                 expects.outdone_at = None
+            passed_ns = now - expects.time
+            if passed_ns > 0:
+                gained = counter.seq - expects.seq if counter.epoch == expects.epoch else 0
+                expects.pace = max(0, gained) / passed_ns
             expects.seq, expects.time, expects.epoch = counter.seq, now, counter.epoch
             return
         if expects.source == 0:
@@ -73,7 +85,12 @@ class Sources:
             if counter.epoch < expects.epoch or counter.seq <= expects.seq:
                 return
             passed = (now - expects.time) / 1e9
-            far_ahead = passed > 0 and counter.seq > expects.seq + self._config.hysteresis / passed
+            by_now = expects.seq + expects.pace * min(now - expects.time, self._foreseen_ns)
+            far_ahead = (
+                expects.source != state.info.owner  # who is ahead of everybody, whatever it seems
+                and passed > 0
+                and counter.seq > by_now + self._config.hysteresis / passed
+            )
             if not far_ahead and not self._is_stuck(now, expects):
                 return
         self._follow(now, peer, counter, state, fx)

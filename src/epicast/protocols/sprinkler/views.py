@@ -1,8 +1,15 @@
 """Membership inside a region: views with reinforcement, after Allavena, Demers and Hopcroft.
 
-A node that hears a neighbour's view keeps a random choice of the two views together, and always the
-neighbour itself. Without that last rule the graph becomes a star; with it, it stays a random graph,
-and nodes that are gone disappear because they no longer reinforce themselves.
+A node that hears a neighbour's view adopts some of it in place of its own, and always the neighbour
+itself. Without that last rule the graph becomes a star; with it, it stays a random graph, and nodes
+that are gone disappear because they no longer reinforce themselves.
+
+Deviation: the paper keeps a random choice of the two views together, which replaces half of a view
+at a time. Every entry is copied or dropped by chance, much faster than nodes reinforce themselves,
+so how many views a node is in drifts: in a region of 1000 with views of 20 one node in a hundred is
+in one view or none, and hears nothing from its neighbours. Adopting a tenth of a view changes
+neither how fast newcomers become known nor how fast the dead are forgotten, since both follow from
+reinforcement; but with it nodes are in several views, but for one in some thousands.
 """
 
 from __future__ import annotations
@@ -15,11 +22,12 @@ from epicast.core.sampling import choose, sample
 
 
 class ReinforcedView:
-    __slots__ = ("_members", "_node", "_rng", "_size")
+    __slots__ = ("_adopts", "_members", "_node", "_rng", "_size")
 
     def __init__(self, node: NodeId, size: int, rng: Random) -> None:
         self._node = node
         self._size = size
+        self._adopts = min(size - 1, max(1, size // 10))
         self._rng = rng
         self._members: dict[NodeId, Peer] = {}
 
@@ -44,16 +52,17 @@ class ReinforcedView:
 
     def merge(self, sender: Peer, view: Iterable[Peer]) -> None:
         """What a neighbour's view makes of this one; the neighbour is in it afterwards."""
-        members = self._members
-        for peer in view:
-            if peer.id not in members:
-                members[peer.id] = peer
-        members.pop(self._node, None)
+        members, most = self._members, self._size - 1
         members.pop(sender.id, None)
-        surplus = len(members) - (self._size - 1)
+        own = (self._node, sender.id)
+        unknown = [peer for peer in view if peer.id not in members and peer.id not in own]
+        adopted = sample(self._rng, unknown, max(most - len(members), self._adopts))
+        surplus = len(members) + len(adopted) - most
         if surplus > 0:
             for leaving in sample(self._rng, list(members), surplus):
                 del members[leaving]
+        for peer in adopted:
+            members[peer.id] = peer
         if sender.id != self._node:
             members[sender.id] = sender
 
