@@ -8,7 +8,7 @@ import pytest
 from epicast.experiments.executor import InlineExecutor
 from epicast.experiments.model import Experiment, Scale
 from epicast.experiments.results import Results
-from epicast.experiments.sprinkler_fanout import SprinklerFanout
+from epicast.experiments.sprinkler_fanout import SAME_BYTES_RATE, SprinklerFanout
 from epicast.experiments.sprinkler_load import OUR_RATE, SprinklerLoad
 from epicast.experiments.sprinkler_region import PAPER_RATE
 from epicast.experiments.sweep import run_sweep
@@ -28,7 +28,7 @@ def holds(experiment: Experiment, results: Results) -> bool:
 def test_smoke_of_fanout(tmp_path: Path) -> None:
     results = smoke(SprinklerFanout(), tmp_path)
     assert len(results) == 4
-    load = 3 * PAPER_RATE
+    load = 3 * SAME_BYTES_RATE
     assert all(0.3 * load < rate < 1.2 * load for rate in results.numbers("delivered_per_s"))
     slow, fast = (
         results.where(fanout=2, shuffle_ms=shuffle).numbers("latency_ms")[0]
@@ -38,7 +38,7 @@ def test_smoke_of_fanout(tmp_path: Path) -> None:
     (claim,) = SprinklerFanout().claims(results)
     assert claim.id == "S2"
     names = [plot.name for plot in SprinklerFanout().plots(results)]
-    assert names == ["by_fanout_864000", "by_shuffle_864000"]
+    assert names == ["by_fanout_480000", "by_shuffle_480000"]
 
 
 def test_smoke_of_load(tmp_path: Path) -> None:

@@ -2,9 +2,16 @@
 
 import pytest
 
-from epicast.experiments.sprinkler_region import LATENCIES_MS, REGIONS, Region, Setting
+from epicast.core import EventBatch
+from epicast.experiments.sprinkler_region import (
+    EVENT_BYTES,
+    LATENCIES_MS,
+    REGIONS,
+    WIRE_EVENT_BYTES,
+    Region,
+    Setting,
+)
 
-WIRE_BYTES_PER_EVENT = 18
 GIGABIT = 125_000_000
 
 
@@ -42,7 +49,7 @@ def test_agents_know_more_than_their_proxy_before_the_load() -> None:
 
 def test_nobody_gets_more_than_a_link_carries() -> None:
     _, found = run(rate=4_000_000.0)
-    most = GIGABIT / WIRE_BYTES_PER_EVENT
+    most = GIGABIT / WIRE_EVENT_BYTES
     assert found["delivered_per_s"] <= most
     assert found["complete_per_s"] < 0.8 * len(REGIONS) * 4_000_000
     assert found["unfinished"] > 0
@@ -50,3 +57,8 @@ def test_nobody_gets_more_than_a_link_carries() -> None:
 
 def test_the_same_seed_runs_the_same() -> None:
     assert run(rate=200_000.0)[1] == run(rate=200_000.0)[1]
+
+
+def test_what_an_event_takes_on_the_wire() -> None:
+    batch = EventBatch.build(1, 1, [bytes(EVENT_BYTES)] * 5000)
+    assert batch.wire_size() == pytest.approx(5000 * WIRE_EVENT_BYTES, rel=0.01)

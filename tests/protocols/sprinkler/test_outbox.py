@@ -7,6 +7,7 @@ from epicast.core.effects import Acknowledge, Refuse
 from epicast.protocols.sprinkler import ClientConfig, RefusalCode
 from epicast.protocols.sprinkler.messages import Publish, Published, Refused
 from epicast.protocols.sprinkler.outbox import Outbox
+from epicast.protocols.sprinkler.rooms import MESSAGE_BYTES
 from tests.protocols.harness import SECOND
 from tests.protocols.sprinkler.parts import STREAM, effects, events
 
@@ -97,10 +98,12 @@ def test_a_lane_without_an_answer_is_repeated_though_others_get_theirs():
     add(box, publication(1), publication(1, stream=8))
     sent(box)
     assert list(published(box, (1, 10), now=4 * SECOND)) == [(1, 10)]
-    assert not box.repeat_overdue(4 * SECOND)
-    assert box.repeat_overdue(6 * SECOND)
+    box.repeat_overdue(4 * SECOND)
+    assert sent(box) == []
+    box.repeat_overdue(6 * SECOND)
     assert sent(box) == [(8, 1, 0)]
-    assert not box.repeat_overdue(7 * SECOND)
+    box.repeat_overdue(7 * SECOND)
+    assert sent(box) == []
 
 
 def test_a_refusal_for_good_leaves_the_numbers_of_the_others_alone():
@@ -158,10 +161,19 @@ def test_a_late_refusal_of_what_was_answered_means_nothing():
 
 def test_a_full_link_takes_what_fits_in_one_step():
     box = outbox()
+    sent(box)  # an idle link has room for more than the next one
     add(box, *(publication(number) for number in range(1, 11)))
-    size = publication(1).batch.wire_size()
+    size = publication(1).batch.wire_size() + MESSAGE_BYTES
     assert [first for _, first, _ in sent(box, 3 * size + 10)] == [1, 2, 3]
     assert firsts(box) == [4, 5, 6, 7, 8, 9, 10]
+
+
+def test_what_is_too_large_for_any_queue_goes_when_it_is_empty():
+    box = outbox()
+    add(box, Publication(ME, 1, events(1, size=5000)), Publication(ME, 2, events(2, size=5000)))
+    assert [first for _, first, _ in sent(box, 1000)] == [1]
+    assert [first for _, first, _ in sent(box, 900)] == []
+    assert [first for _, first, _ in sent(box, 1000)] == [2]
 
 
 def test_room_is_counted_in_events_and_in_bytes():

@@ -156,20 +156,20 @@ def test_the_margin_needed_to_switch_shrinks_with_the_time_since_the_last_advert
     """C is 1000 events times seconds: after 250 ms, 4000 events are enough; 3999 are not."""
     for ahead, switches in ((4000, False), (4001, True)):
         us = proxy(Z)
-        us.receive(Y, Advertisement((counter(10),)))
+        us.receive(X, Advertisement((counter(10),)))
         us.now += 250 * MS
-        us.receive(X, Advertisement((counter(10 + ahead),)))
+        us.receive(Y, Advertisement((counter(10 + ahead),)))
         assert bool(us.sent(Subscribe)) is switches
-        assert [to for to, _ in us.sent(Unsubscribe)] == [Y] * switches
+        assert [to for to, _ in us.sent(Unsubscribe)] == [X] * switches
 
 
 def test_every_advertisement_of_the_source_refreshes_what_is_expected():
     us = proxy(Z)
-    us.receive(Y, Advertisement((counter(10),)))
+    us.receive(X, Advertisement((counter(10),)))
     us.now += 240 * MS
-    us.receive(Y, Advertisement((counter(10),)))
+    us.receive(X, Advertisement((counter(10),)))
     us.now += 10 * MS
-    us.receive(X, Advertisement((counter(4011),)))
+    us.receive(Y, Advertisement((counter(4011),)))
     assert us.sent(Subscribe) == []
 
 

@@ -5,7 +5,7 @@ from epicast.core.effects import Drop, Read
 from epicast.protocols.sprinkler import ProxyConfig
 from epicast.protocols.sprinkler.messages import Answer, Request
 from epicast.protocols.sprinkler.requests import Requests
-from epicast.protocols.sprinkler.rooms import Rooms
+from epicast.protocols.sprinkler.rooms import MESSAGE_BYTES, Rooms
 from epicast.protocols.sprinkler.states import StreamState
 from tests.protocols.sprinkler.parts import INFO, STREAM, counter, effects, events, numbers
 
@@ -82,30 +82,31 @@ def test_nonsense_is_dropped():
 
 def test_answers_wait_for_room_in_the_order_they_were_asked_for():
     """The room of the link does not shrink during a step, so what was sent in it is subtracted."""
-    asked, fx = requests(), effects(3 * SIZE)
+    room = 3 * SIZE + 2 * MESSAGE_BYTES
+    asked, fx = requests(), effects(room)
     for first in (1, 3, 5):
         ask(asked, first, first + 1, fx)
     ask(asked, 9, 9, fx, OTHER)  # nobody waits for another's link
     assert answers(fx) == [(1, 2, [1, 2]), (3, 3, [3]), (9, 9, [9])]
-    fx = effects(3 * SIZE)
+    fx = effects(room)
     asked.ready(PEER, fx)
     assert answers(fx) == [(5, 6, [5, 6])]
-    fx = effects(3 * SIZE)
+    fx = effects(room)
     asked.ready(PEER, fx)
     ask(asked, 7, 7, fx)
     assert answers(fx) == [(7, 7, [7])]
 
 
 def test_what_was_read_waits_too_if_the_room_is_taken_meanwhile():
-    asked, fx = requests(recent=0), effects(4 * SIZE)
+    asked, fx = requests(recent=0), effects(5 * SIZE)
     ask(asked, 2, 4, fx)
     first_read = fx.operations[0].token
     fx = effects(0)
     asked.on_read(first_read, [events(seq) for seq in (2, 3, 4)], fx)
     assert not fx.sends
-    fx = effects(4 * SIZE)
+    fx = effects(5 * SIZE)
     asked.ready(PEER, fx)
-    fx_of_answer = effects(4 * SIZE)
+    fx_of_answer = effects(5 * SIZE)
     asked.on_read(fx.operations[0].token, [events(seq) for seq in (2, 3, 4)], fx_of_answer)
     assert answers(fx_of_answer) == [(2, 4, [2, 3, 4])]
 
@@ -124,7 +125,24 @@ def test_only_so_many_wait_and_none_for_who_is_gone():
 def test_what_is_too_large_for_any_queue_goes_when_the_queue_is_empty():
     rooms, large = Rooms(), [events(1, size=500)]
     assert rooms.left(PEER, effects(200)) == 200
-    assert rooms.fitting(large, 199) == []
-    assert rooms.fitting(large, 200) == large
+    assert rooms.fitting(PEER, large, 199) == []
+    assert rooms.take_held_up() == [PEER]
+    assert rooms.fitting(PEER, large, 200) == large
     two = [events(1), events(2)]
-    assert rooms.fitting(two, SIZE) == two[:1]
+    assert rooms.fitting(PEER, two, SIZE + MESSAGE_BYTES) == two[:1]
+    assert rooms.take_held_up() == []
+
+
+def test_what_found_no_room_because_of_its_own_step_is_tried_again():
+    """The link was empty when the step began, so it will not say that it has room again."""
+    state = StreamState(INFO, 1, 0, 1 << 20)
+    state.take(events(1))
+    state.take(events(2, size=5000))
+    state.stabilise(2)
+    asked, fx = Requests(ProxyConfig(), {STREAM: state}), effects(1000)
+    ask(asked, 1, 1, fx)
+    ask(asked, 2, 2, fx)
+    assert answers(fx) == [(1, 1, [1])]
+    fx = effects(1000)
+    asked.retry(fx)
+    assert answers(fx) == [(2, 2, [2])]

@@ -54,7 +54,7 @@ def session(world, application, number=1):
 
 
 def test_a_slow_subscriber_slows_nobody_and_gets_what_was_not_collected_meanwhile():
-    world = three(agent=AgentConfig(buffer_bytes=4000))
+    world = three(agent=AgentConfig(buffer_bytes=4000), proxy=ProxyConfig(recent_bytes=4000))
     slow, quick = world.agent("ap", "slow"), world.agent("ap", "quick")
     for application in (slow, quick):
         application.subscribe(1, "latest", 4000)

@@ -20,6 +20,7 @@ from epicast.protocols.sprinkler.messages import (
     Welcome,
 )
 from epicast.protocols.sprinkler.relays import Relays
+from epicast.protocols.sprinkler.rooms import MESSAGE_BYTES
 from epicast.protocols.sprinkler.subscriptions import Subscription
 from tests.protocols.single import Single
 from tests.protocols.sprinkler.parts import (
@@ -212,7 +213,7 @@ def test_a_sidecar_keeps_to_its_clients_window():
 
 
 def test_a_sidecar_sends_what_the_link_takes_and_goes_on_when_there_is_room():
-    us, size = subscribed(), events(1).wire_size()
+    us, size = subscribed(), events(1).wire_size() + MESSAGE_BYTES
     five = tuple(events(seq) for seq in range(1, 6))
     fx = effects(2 * size)
     us.protocol.on_messages(0, 6, (Notify((counter(5),), five),), fx)
@@ -223,7 +224,7 @@ def test_a_sidecar_sends_what_the_link_takes_and_goes_on_when_there_is_room():
 
 
 def test_what_comes_from_the_proxy_and_finds_no_room_is_asked_for_again_when_there_is():
-    us, size = sidecar(100), events(1).wire_size()
+    us, size = sidecar(100), events(1).wire_size() + MESSAGE_BYTES
     us.receive(CLIENT, Subscribe(1, STREAM, 1, 0, 1 << 20))
     us.call("on_timer")
     [(_, asked)] = us.sent(Subscribe)
@@ -280,6 +281,7 @@ def test_a_relay_notes_the_way_and_goes_to_nobody_noted():
 def test_a_relay_that_knows_no_way_says_so():
     for towards, path, room in (((X,), (X,), 9999), ((Y,), (1, 2, 3), 9999), ((Y,), (), 10)):
         relays, fx = Relays(3), effects(room)
+        relays._rooms.left(Y, effects(99_999))
         relays.forward(Z, Publish(STREAM, 99, 1, 0, "", path, events(1)), towards, fx)
         [(to, message, _)] = fx.sends
         assert (to, message.code, message.path) == (Z, RefusalCode.BUSY, path)

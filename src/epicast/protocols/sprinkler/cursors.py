@@ -19,7 +19,7 @@ from epicast.protocols.sprinkler.messages import (
     Subscribe,
     Tail,
 )
-from epicast.protocols.sprinkler.rooms import Rooms
+from epicast.protocols.sprinkler.rooms import MESSAGE_BYTES, Rooms
 from epicast.protocols.sprinkler.states import StreamState
 
 
@@ -133,7 +133,7 @@ class Cursors:
                 and cursor.in_flight < cursor.window
                 and (size <= at_once or cursor.in_flight + size <= cursor.window)
                 and cursor.peer not in ready
-                and fx.room(cursor.peer) >= size
+                and fx.room(cursor.peer) >= size + MESSAGE_BYTES * len(batches)
                 and not self._follows_twice(cursor)
             ):
                 cursor.take_note(batches)
@@ -169,6 +169,11 @@ class Cursors:
         for cursor in list(self._by_peer.get(peer, {}).values()):
             room = self._pump(cursor, fx, room)
 
+    def retry(self, fx: Effects) -> None:
+        """Some time has passed since there was no room for something."""
+        for peer in self._rooms.take_held_up():
+            self.ready(peer, fx)
+
     def epoch_changed(self, state: StreamState, fx: Effects) -> None:
         for cursor in list(self._by_stream[state.id]):
             self._settle(cursor, fx)
@@ -201,20 +206,23 @@ class Cursors:
             and cursor.epoch == state.epoch
         ):
             free = cursor.window - cursor.in_flight
-            if free * 4 < cursor.window or room <= 0:
+            if free * 4 < cursor.window:
                 return room  # reading trifles is not worth it: there will soon be more room
+            if room <= 0:
+                self._rooms.hold_up(cursor.peer)
+                return room
             most = min(free, chunk, room)
             batches = state.recent.read(cursor.next, state.end, most) if cursor.caught_up else []
             if not batches or batches[0].first != cursor.next:
                 cursor.caught_up = False
                 self._read(cursor, most, fx)
                 return room
-            fitting = self._rooms.fitting(batches, room)
+            fitting = self._rooms.fitting(cursor.peer, batches, room)
             if not fitting:
                 return room
             before = cursor.in_flight
             self._send(cursor, fitting, fx)
-            room -= cursor.in_flight - before
+            room -= cursor.in_flight - before + MESSAGE_BYTES
         cursor.caught_up |= cursor.next > state.end
         return room
 
@@ -252,7 +260,7 @@ class Cursors:
         if not found:
             self._failed_reads[cursor] = None
             return False
-        fitting = self._rooms.fitting(found, self._rooms.left(cursor.peer, fx))
+        fitting = self._rooms.fitting(cursor.peer, found, self._rooms.left(cursor.peer, fx))
         if not fitting:
             return True  # the room was taken meanwhile: it is read again when there is some
         if found[0].first > cursor.next:

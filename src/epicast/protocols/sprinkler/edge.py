@@ -179,8 +179,8 @@ class Edge(Protocol[EdgeConfigT]):
             return
         fx.send(self._proxy.id, Poll(now))
         self.timers.set("poll", now + self._heartbeat_ns)
-        if self._outbox.repeat_overdue(now):
-            self._outbox.send(self._proxy.id, fx)
+        self._outbox.repeat_overdue(now)
+        self._outbox.send(self._proxy.id, fx)
 
     # -- attached --------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 from epicast.core import DATA, Effects, NodeId, Publication
 from epicast.protocols.sprinkler.config import EdgeConfig
 from epicast.protocols.sprinkler.messages import Publish, Published, RefusalCode, Refused
+from epicast.protocols.sprinkler.rooms import MESSAGE_BYTES, Rooms
 
 _UNLIMITED = 1 << 30
 
@@ -53,6 +54,7 @@ class Outbox:
         self._lanes: dict[tuple[int, int], _Lane] = {}
         self._events = 0
         self._bytes = 0
+        self._rooms = Rooms()
         self.resent = 0
 
     @property
@@ -85,15 +87,15 @@ class Outbox:
 
     def send(self, proxy: NodeId, fx: Effects) -> None:
         """Send what was not sent yet, as far as the link has room."""
-        room = fx.room(proxy)
+        room = self._rooms.left(proxy, fx)
         for lane in self._lanes.values():
             while lane.to_send and not lane.blocked:
                 if len(lane.waiting) - lane.to_send >= lane.allowance:
                     break
                 entry = lane.waiting[-lane.to_send]
-                if room < entry.size:
+                if not self._rooms.fitting(proxy, (entry.publication.batch,), room):
                     return
-                room -= entry.size
+                room -= entry.size + MESSAGE_BYTES
                 publication, settled = entry.publication, lane.waiting[0].first - 1
                 message = Publish(
                     lane.stream, lane.publisher, entry.first, settled, publication.level, (),
@@ -108,8 +110,8 @@ class Outbox:
             self._send_lane_again(now, lane)
             lane.blocked = False
 
-    def repeat_overdue(self, now: int) -> bool:
-        """Have sent once more what an answer should have come to by now; whether there is any."""
+    def repeat_overdue(self, now: int) -> None:
+        """Have sent once more what an answer should have come to by now."""
         oldest = now - self._config.acknowledge_within_ns
         overdue = [
             lane
@@ -118,7 +120,6 @@ class Outbox:
         ]
         for lane in overdue:
             self._send_lane_again(now, lane)
-        return bool(overdue)
 
     def unblock(self) -> None:
         """Some time has passed: there may be room again."""

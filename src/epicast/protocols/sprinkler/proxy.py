@@ -131,6 +131,8 @@ class Proxy(Protocol[ProxyConfig]):
         elif name == "advertise":
             self.timers.set("advertise", now + config.advertise_every_ns)
             self._sources.forget_silent(now, fx)
+            self._requests.retry(fx)
+            self._cursors.retry(fx)
             if self._connected:
                 fx.send(list(self._connected), Advertisement(self._counters()))
         elif name == "gossip":

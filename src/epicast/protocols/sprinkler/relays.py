@@ -11,13 +11,15 @@ from collections.abc import Iterable
 
 from epicast.core import DATA, Effects, NodeId
 from epicast.protocols.sprinkler.messages import Publish, Published, RefusalCode, Refused
+from epicast.protocols.sprinkler.rooms import Rooms
 
 
 class Relays:
-    __slots__ = ("_max_hops", "relayed")
+    __slots__ = ("_max_hops", "_rooms", "relayed")
 
     def __init__(self, max_hops: int) -> None:
         self._max_hops = max_hops
+        self._rooms = Rooms()
         self.relayed = 0
 
     def forward(
@@ -28,7 +30,7 @@ class Relays:
         onward_to = next((node for node in towards if node not in path), 0)
         if not onward_to or len(path) > self._max_hops:
             fx.send(peer, refusal(message, RefusalCode.BUSY, "no way to the owner"))
-        elif fx.room(onward_to) < message.batch.wire_size():
+        elif not self._rooms.fitting(onward_to, (message.batch,), self._rooms.left(onward_to, fx)):
             fx.send(peer, refusal(message, RefusalCode.BUSY, "the way to the owner is congested"))
         else:
             self.relayed += 1

@@ -51,6 +51,11 @@ class Requests:
         if waiting is not None and not waiting:
             del self._waiting[peer]
 
+    def retry(self, fx: Effects) -> None:
+        """Some time has passed since there was no room for something."""
+        for peer in self._rooms.take_held_up():
+            self.ready(peer, fx)
+
     def forget(self, peer: NodeId) -> None:
         self._waiting.pop(peer, None)
 
@@ -63,11 +68,12 @@ class Requests:
             return True
         room = self._rooms.left(peer, fx)
         if room <= 0:
+            self._rooms.hold_up(peer)
             return False
         most = min(self._config.answer_bytes, room)
         found = state.recent.read(message.first, last, most)
         if found and found[0].first == message.first:
-            fitting = self._rooms.fitting(found, room)
+            fitting = self._rooms.fitting(peer, found, room)
             if not fitting:
                 return False
             self._answer(peer, state, message.first, fitting[-1].last, fitting, fx)
@@ -87,7 +93,7 @@ class Requests:
             for batch in stable_part(state, message.first, batches)
             if batch.first <= message.last
         ]
-        fitting = self._rooms.fitting(found, self._rooms.left(peer, fx))
+        fitting = self._rooms.fitting(peer, found, self._rooms.left(peer, fx))
         if found and not fitting:  # the room was taken meanwhile
             self._waiting.setdefault(peer, deque()).appendleft(message)
             return

@@ -134,7 +134,7 @@ class Sidecar(Agent):
         peer = subscription.peer
         if peer == LOCAL:
             return True
-        return bool(self._rooms.fitting((batch,), self._rooms.left(peer, fx)))
+        return bool(self._rooms.fitting(peer, (batch,), self._rooms.left(peer, fx)))
 
     def _deliver(self, subscription: Subscription, batch: EventBatch, fx: Effects) -> None:
         """From the proxy. What the way to the client has no room for is asked for again later."""
@@ -146,6 +146,14 @@ class Sidecar(Agent):
 
     def on_ready(self, now: int, peer: NodeId, room: int, fx: Effects) -> None:
         super().on_ready(now, peer, room, fx)
+        self._serve_client(now, peer, fx)
+
+    def _poll(self, now: int, fx: Effects) -> None:
+        super()._poll(now, fx)
+        for peer in self._rooms.take_held_up():
+            self._serve_client(now, peer, fx)
+
+    def _serve_client(self, now: int, peer: NodeId, fx: Effects) -> None:
         for subscription in list(self._clients.get(peer, {}).values()):
             following = self._followed.get(subscription.stream)
             if subscription.live and following is not None:
