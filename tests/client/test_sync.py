@@ -93,8 +93,11 @@ def test_errors_come_through() -> None:
 
 
 SCRIPT = """
+import signal
 import sys
 from epicast import sync
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
 
 node = sync.connect(sys.argv[1], agent=False)
 subscription = node.stream("prices").subscribe(after=0)
@@ -123,7 +126,10 @@ def test_ctrl_c_interrupts_a_loop_and_a_script_may_end_without_closing(tmp_path:
             node.stream("prices").publish(b"hello")
             assert process.stdout.readline() == "1\n"
             process.send_signal(signal.SIGINT)
-            out, error = process.communicate(timeout=60)
+            try:
+                out, error = process.communicate(timeout=60)
+            finally:
+                process.kill()
         # The loop may have been interrupted before it asked for what comes behind event 1.
         assert out.splitlines() in (
             ["interrupted", "watermark 1 b'still usable'"],

@@ -89,13 +89,10 @@ class Region:
             "shuffle_time_ns": shuffle_ns,
             "gossip_every_ns": _GOSSIP_NS,
         }
-        # At such rates the default would make proxies switch sources with every advertisement:
-        # this C leaves a source once it is a second behind what another advertises.
-        proxy = ProxyConfig(**common, hysteresis=setting.rate)
         self.geoplex = SimGeoplex(
             describe_geoplex(),
             seed,
-            proxy_config=proxy,
+            proxy_config=ProxyConfig(**common),
             agent_config=AgentConfig(**common),
             proxy_bandwidth=_bandwidth(10, setting.agents),
             agent_bandwidth=_bandwidth(1, VIEW),
