@@ -17,6 +17,7 @@ from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, 
 from epicast.experiments.plotting import new_figure
 from epicast.experiments.results import Results
 from epicast.experiments.sprinkler_region import (
+    BATCH_MS,
     EVENT_BYTES,
     PAPER_RATE,
     REGIONS,
@@ -28,6 +29,8 @@ from epicast.experiments.sprinkler_region import (
 SAME_BYTES_RATE = PAPER_RATE * EVENT_BYTES // WIRE_EVENT_BYTES
 """Events per second and proxy that are as many bytes as the paper's without any overhead."""
 _NAMES = {PAPER_RATE: "as many events", SAME_BYTES_RATE: "as many bytes"}
+Sweep = dict[float, tuple[int, ...]]
+"""Fanouts by shuffle time in milliseconds."""
 _PAPER_BEST = 4
 _NEAR = 0.03
 """Throughputs that differ by less are the same: about what another seed changes."""
@@ -39,18 +42,20 @@ class SprinklerFanout(Experiment):
     claim_ids = ("S2",)
 
     def points(self, scale: Scale) -> Sequence[Parameters]:
-        loads = [(SAME_BYTES_RATE, 20.0), (PAPER_RATE, 10.0)]
-        sweep = {30.0: (2, 3, 4, 5, 8), 300.0: (2, 4)}
         agents, measured_ms = 1000, 500.0
+        brief: Sweep = {30.0: (2, 4, 8), 300.0: (2,)}
+        sweeps: dict[int, Sweep] = {
+            SAME_BYTES_RATE: {30.0: (2, 3, 4, 5, 8), 300.0: (2, 4)},
+            PAPER_RATE: brief,
+        }
         if scale is Scale.SMOKE:
-            sweep, agents, measured_ms = {30.0: (2, 4, 8), 300.0: (2,)}, 10, 300.0
-            loads = loads[:1]
+            agents, measured_ms, sweeps = 10, 300.0, {SAME_BYTES_RATE: brief}
         elif scale is Scale.BEYOND:
-            sweep, agents, loads = {30.0: (2, 4, 8), 300.0: (2,)}, 4000, loads[:1]
+            agents, sweeps = 4000, {SAME_BYTES_RATE: brief}
         return [
             {"rate": rate, "fanout": fanout, "shuffle_ms": shuffle_ms, "agents": agents,
-             "batch_ms": batch_ms, "measured_ms": measured_ms}
-            for rate, batch_ms in loads
+             "batch_ms": BATCH_MS, "measured_ms": measured_ms}
+            for rate, sweep in sweeps.items()
             for shuffle_ms, fanouts in sweep.items()
             for fanout in fanouts
         ]  # fmt: skip

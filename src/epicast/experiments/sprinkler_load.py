@@ -14,6 +14,7 @@ from epicast.experiments.plotting import new_figure
 from epicast.experiments.results import Results
 from epicast.experiments.sprinkler_fanout import simulate
 from epicast.experiments.sprinkler_region import (
+    BATCH_MS,
     EVENT_BYTES,
     PAPER_RATE,
     REGIONS,
@@ -39,15 +40,15 @@ class SprinklerLoad(Experiment):
     def points(self, scale: Scale) -> Sequence[Parameters]:
         sixths: tuple[int, ...] = (1, 3, 5, 7, 9, 11)
         agents, measured_ms = 1000, 500.0
-        maxima = [(PAPER_RATE, 20.0), (OUR_RATE, 10.0)]
+        maxima = [PAPER_RATE, OUR_RATE]
         if scale is Scale.SMOKE:
             sixths, agents, measured_ms = (1, 5, 11), 10, 300.0
         elif scale is Scale.BEYOND:
             sixths, agents, maxima = (1, 3, 5), 4000, maxima[1:]
         return [
             {"maximum": maximum, "sixths": load, "fanout": _FANOUT, "agents": agents,
-             "shuffle_ms": _SHUFFLE_MS, "batch_ms": batch_ms, "measured_ms": measured_ms}
-            for maximum, batch_ms in maxima
+             "shuffle_ms": _SHUFFLE_MS, "batch_ms": BATCH_MS, "measured_ms": measured_ms}
+            for maximum in maxima
             for load in sixths
         ]  # fmt: skip
 

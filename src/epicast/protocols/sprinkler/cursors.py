@@ -29,9 +29,7 @@ class Cursor:
     __slots__ = ("caught_up", "epoch", "in_flight", "next", "number", "peer", "reading", "sent",
                  "state", "window")  # fmt: skip
 
-    def __init__(
-        self, peer: NodeId, message: Subscribe, state: StreamState, window: int, in_a_hurry: bool
-    ) -> None:
+    def __init__(self, peer: NodeId, message: Subscribe, state: StreamState, window: int) -> None:
         self.peer = peer
         self.number = message.number
         self.state = state
@@ -43,9 +41,9 @@ class Cursor:
         """Last number and size of what was sent and not reported as consumed."""
         self.reading = False
         """History is being read for it."""
-        self.caught_up = in_a_hurry
-        """It is not far behind, as far as is known. Whoever is gets history, where collected
-        events are not sent any more."""
+        self.caught_up = False
+        """It has been at the end of the stream and is not far behind. Until then it gets history,
+        where collected events are not sent any more."""
 
     def take_note(self, batches: Sequence[EventBatch]) -> None:
         """Batch by batch: a subscriber that has taken most of a message may report just that, and
@@ -84,9 +82,7 @@ class Cursors:
 
     # -- subscriptions come and go ---------------------------------------------------------------
 
-    def subscribe(
-        self, peer: NodeId, message: Subscribe, fx: Effects, *, in_a_hurry: bool = False
-    ) -> bool:
+    def subscribe(self, peer: NodeId, message: Subscribe, fx: Effects) -> bool:
         """Serve a new subscription; False if there are too many, or the stream is unknown."""
         state = self._states.get(message.stream)
         if state is None:
@@ -96,7 +92,7 @@ class Cursors:
             fx.drop("too many subscriptions", peer, message.stream)
             return False
         window = max(1, min(message.window, self._config.max_window_bytes))
-        cursor = Cursor(peer, message, state, window, in_a_hurry)
+        cursor = Cursor(peer, message, state, window)
         self._by_peer.setdefault(peer, {})[message.number] = cursor
         self._by_stream[message.stream][cursor] = None
         self.count += 1

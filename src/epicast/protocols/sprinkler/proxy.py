@@ -199,7 +199,7 @@ class Proxy(Protocol[ProxyConfig]):
     def _handle_subscribe(self, now: int, source: NodeId, message: Subscribe, fx: Effects) -> None:
         if source not in self._attached and source not in self._others:
             fx.drop("subscription of a stranger", source)
-        elif not self._cursors.subscribe(source, message, fx, in_a_hurry=source in self._others):
+        elif not self._cursors.subscribe(source, message, fx):
             fx.send(source, Restart(message.number, message.stream, 0, 0))
 
     @handles(Unsubscribe)
