@@ -28,7 +28,7 @@ def holds(experiment: Experiment, results: Results) -> bool:
 def test_smoke_of_fanout(tmp_path: Path) -> None:
     results = smoke(SprinklerFanout(), tmp_path)
     assert len(results) == 4
-    load = 3 * SAME_BYTES_RATE
+    load = 3 * PAPER_RATE
     assert all(0.3 * load < rate < 1.2 * load for rate in results.numbers("delivered_per_s"))
     slow, fast = (
         results.where(fanout=2, shuffle_ms=shuffle).numbers("latency_ms")[0]
@@ -38,7 +38,7 @@ def test_smoke_of_fanout(tmp_path: Path) -> None:
     (claim,) = SprinklerFanout().claims(results)
     assert claim.id == "S2"
     names = [plot.name for plot in SprinklerFanout().plots(results)]
-    assert names == ["by_fanout_480000", "by_shuffle_480000"]
+    assert names == ["by_fanout_864000", "by_shuffle_864000"]
 
 
 def test_smoke_of_load(tmp_path: Path) -> None:
@@ -77,6 +77,15 @@ PAPER_SHAPE = {(2, 30.0): 2.3, (4, 30.0): 2.6, (8, 30.0): 2.0,
 )
 def test_verdict_on_fanout(change: dict[tuple[int, float], float], verdict: bool) -> None:
     assert holds(SprinklerFanout(), fanout_rows({**PAPER_SHAPE, **change})) is verdict
+
+
+def test_the_load_of_the_claim_decides() -> None:
+    """As many bytes instead of as many events is beside the point, whatever comes of it."""
+    good = [dict(row) for row in fanout_rows(PAPER_SHAPE)]
+    bad = [dict(row) | {"complete_per_s": 1e6} for row in good]
+    for theirs, ours, verdict in ((good, bad, True), (bad, good, False)):
+        rows = [*theirs, *(row | {"rate": SAME_BYTES_RATE} for row in ours)]
+        assert holds(SprinklerFanout(), Results(Scale.PAPER, rows)) is verdict
 
 
 def load_rows(latencies: list[float], kept: list[float]) -> Results:

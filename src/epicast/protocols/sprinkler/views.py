@@ -9,7 +9,7 @@ at a time. Every entry is copied or dropped by chance, much faster than nodes re
 so how many views a node is in drifts: in a region of 1000 with views of 20 one node in a hundred is
 in one view or none, and hears nothing from its neighbours. Adopting a tenth of a view changes
 neither how fast newcomers become known nor how fast the dead are forgotten, since both follow from
-reinforcement; but with it nodes are in several views, but for one in some thousands.
+reinforcement; but with it all nodes are in several views, save one in a thousand at times.
 """
 
 from __future__ import annotations
