@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from epicast.cli.output import say
 from epicast.cli.serving import (
     FileArgument,
     JsonOption,
@@ -14,7 +13,6 @@ from epicast.cli.serving import (
     LogFormatOption,
     LogLevel,
     LogLevelOption,
-    announce_json,
     load_file,
     run_service,
 )
@@ -53,16 +51,4 @@ def agent(
     host = host or address_towards(geoplex.region(region).address)
     service = AgentService(geoplex, region, host=host, port=port)
 
-    def announce() -> None:
-        if as_json:
-            announce_json(
-                {
-                    "geoplex": geoplex.name,
-                    "region": region,
-                    "address": f"epicast://{service.address}",
-                }
-            )
-        else:
-            say(f"The agent in {region!r} of {geoplex.name!r} serves epicast://{service.address}")
-
-    run_service(service, announce)
+    run_service(service, "agent in", geoplex, region, as_json)

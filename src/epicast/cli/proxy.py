@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from epicast.cli.output import say
 from epicast.cli.serving import (
     FileArgument,
     JsonOption,
@@ -15,7 +14,6 @@ from epicast.cli.serving import (
     LogFormatOption,
     LogLevel,
     LogLevelOption,
-    announce_json,
     load_file,
     run_service,
 )
@@ -58,16 +56,4 @@ def proxy(
     geoplex = load_file(file)
     service = ProxyService(geoplex, region, port=port, data=data)
 
-    def announce() -> None:
-        if as_json:
-            announce_json(
-                {
-                    "geoplex": geoplex.name,
-                    "region": region,
-                    "address": f"epicast://{service.address}",
-                }
-            )
-        else:
-            say(f"The proxy of {region!r} of {geoplex.name!r} serves epicast://{service.address}")
-
-    run_service(service, announce)
+    run_service(service, "proxy of", geoplex, region, as_json)

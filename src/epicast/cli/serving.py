@@ -13,7 +13,8 @@ from epicast.cli.output import say
 
 if TYPE_CHECKING:
     from epicast.deployment import Geoplex
-    from epicast.runtime.services import Service
+    from epicast.geo.agent import AgentService
+    from epicast.geo.proxy import ProxyService
 
 
 class LogFormatChoice(StrEnum):
@@ -47,10 +48,19 @@ def load_file(path: Path) -> Geoplex:
     return load_geoplex(path)
 
 
-def run_service(service: Service, announce: Any) -> None:
+def run_service(
+    service: ProxyService | AgentService, what: str, geoplex: Geoplex, region: str, as_json: bool
+) -> None:
     """Until Ctrl-C or SIGTERM, which is how a service ends: exit status 0."""
     from epicast.runtime import run
     from epicast.runtime.services import serve
+
+    def announce() -> None:
+        address = f"epicast://{service.address}"
+        if as_json:
+            announce_json({"geoplex": geoplex.name, "region": region, "address": address})
+        else:
+            say(f"The {what} {region!r} of {geoplex.name!r} serves {address}")
 
     run(serve(service, ready=announce))
     say("Stopped.")

@@ -45,7 +45,7 @@ def streams(
 
 
 def _of_file(file: Path) -> list[StreamInfo]:
-    from epicast.geo.plans import stream_info
+    from epicast.protocols.sprinkler import stream_info
 
     geoplex = load_file(file)
     infos = [stream_info(geoplex, stream) for stream in geoplex.streams.values()]

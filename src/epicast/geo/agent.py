@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from epicast.core import MAX_NODE_ID, Peer
 from epicast.deployment import Address, Geoplex
-from epicast.geo.plans import limits_of, policy_of
+from epicast.geo.plans import limits_of
 from epicast.geo.warming import warm_up
+from epicast.log import policy_of
 from epicast.log.recent import FilteredBuffer
 from epicast.protocols.sprinkler import (
     AgentConfig,

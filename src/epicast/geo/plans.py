@@ -6,32 +6,10 @@ from pathlib import Path
 
 from epicast.core import Peer
 from epicast.deployment import Geoplex, NodeBudget, Region, Stream
-from epicast.log import GcPolicy, LogConfig, in_memory
-from epicast.protocols.sprinkler import ProxyPlan, StreamInfo
+from epicast.log import LogConfig, in_memory, policy_of
+from epicast.protocols.sprinkler import ProxyPlan, stream_info
 from epicast.runtime import Limits
 from epicast.runtime.history_storage import StreamStore
-
-
-def stream_info(geoplex: Geoplex, stream: Stream) -> StreamInfo:
-    """What a proxy tells those who attach."""
-    return StreamInfo(
-        id=stream.id,
-        name=stream.name,
-        owner=geoplex.region(stream.owner).id,
-        region=stream.owner,
-        level=stream.ack,
-        latest_per_key=stream.latest_per_key,
-        last_n=stream.last_n,
-        max_age_ns=stream.max_age_ns,
-        max_key_bytes=stream.max_key_bytes,
-        description=stream.description,
-    )
-
-
-def policy_of(stream: Stream | StreamInfo) -> GcPolicy:
-    return GcPolicy(
-        latest_per_key=stream.latest_per_key, last_n=stream.last_n, max_age_ns=stream.max_age_ns
-    )
 
 
 def proxy_plan(geoplex: Geoplex, region: str) -> ProxyPlan:

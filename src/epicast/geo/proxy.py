@@ -13,10 +13,11 @@ from epicast.core import Peer
 from epicast.deployment import Address, Geoplex
 from epicast.geo.admission import Admission
 from epicast.geo.memory import resident_bytes
-from epicast.geo.plans import limits_of, policy_of, proxy_plan, reachable_peer, stream_store
+from epicast.geo.plans import limits_of, proxy_plan, reachable_peer, stream_store
 from epicast.geo.status import ProxyStatus, StreamStatus, encode_status
 from epicast.geo.upkeep import Upkeep
 from epicast.geo.warming import warm_up
+from epicast.log import policy_of
 from epicast.protocols.sprinkler import Proxy, ProxyConfig
 from epicast.runtime import NodeDriver
 from epicast.runtime.history_storage import HistoryStorage

@@ -25,7 +25,7 @@ from epicast.log.errors import (
     WrongStream,
 )
 from epicast.log.history import History
-from epicast.log.policy import GcPolicy
+from epicast.log.policy import GcPolicy, policy_of
 from epicast.log.predicate import Predicate, describe, gc_payload, parse, split_gc_payload
 from epicast.log.publishers import UNKNOWN_PUBLISHER
 from epicast.log.recovery import RecoveryReport, Truncation
@@ -38,5 +38,5 @@ __all__ = [
     "File", "GcPolicy", "History", "HistoryGone", "KeyTooLong", "LogConfig", "LogError",
     "LogFailed", "MemoryDirectory", "OutOfOrder", "Predicate", "PredicateError", "RecoveryReport",
     "Statistics", "SyncTicket", "Truncation", "WrongEpoch", "WrongStream", "describe",
-    "gc_payload", "in_memory", "parse", "split_gc_payload", "warm_up",
+    "gc_payload", "in_memory", "parse", "policy_of", "split_gc_payload", "warm_up",
 ]  # fmt: skip

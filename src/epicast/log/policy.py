@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol as Interface
+
 from epicast.core import Config, ConfigError
 from epicast.log.errors import PredicateError
 from epicast.log.predicate import Predicate, describe, plan
@@ -44,3 +46,20 @@ class GcPolicy(Config, frozen=True, kw_only=True):
                 "keeps the latest event per key",
                 describe(predicate),
             )
+
+
+class Collected(Interface):
+    """Whatever says how a stream is collected: an entry of a file, or what a proxy tells."""
+
+    @property
+    def latest_per_key(self) -> bool: ...
+    @property
+    def last_n(self) -> int | None: ...
+    @property
+    def max_age_ns(self) -> int | None: ...
+
+
+def policy_of(stream: Collected) -> GcPolicy:
+    return GcPolicy(
+        latest_per_key=stream.latest_per_key, last_n=stream.last_n, max_age_ns=stream.max_age_ns
+    )

@@ -14,8 +14,8 @@ import numpy as np
 
 from epicast.core import EventBatch, NodeId, Peer, Trace
 from epicast.core.sampling import derive_seed
-from epicast.deployment import Geoplex, Stream, node_id_of
-from epicast.log import GcPolicy
+from epicast.deployment import Geoplex, node_id_of
+from epicast.log import policy_of
 from epicast.protocols.sprinkler import (
     Agent,
     AgentConfig,
@@ -25,7 +25,7 @@ from epicast.protocols.sprinkler import (
     ProxyConfig,
     ProxyPlan,
     Sidecar,
-    StreamInfo,
+    stream_info,
 )
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.disk import SimDisk
@@ -196,27 +196,6 @@ class SimGeoplex:
     def heads(self, region: str) -> Mapping[str, int]:
         """How far a region's proxy is, by stream."""
         return {name: at.seq for name, (at, _) in self.proxy(region).progress().items()}
-
-
-def stream_info(geoplex: Geoplex, stream: Stream) -> StreamInfo:
-    return StreamInfo(
-        id=stream.id,
-        name=stream.name,
-        owner=geoplex.region(stream.owner).id,
-        region=stream.owner,
-        level=stream.ack,
-        latest_per_key=stream.latest_per_key,
-        last_n=stream.last_n,
-        max_age_ns=stream.max_age_ns,
-        max_key_bytes=stream.max_key_bytes,
-        description=stream.description,
-    )
-
-
-def policy_of(info: StreamInfo) -> GcPolicy:
-    return GcPolicy(
-        latest_per_key=info.latest_per_key, last_n=info.last_n, max_age_ns=info.max_age_ns
-    )
 
 
 def _make_proxy(config: ProxyConfig, plan: ProxyPlan, node: Peer, rng: Random) -> Proxy:

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from epicast.core import EpicastError, EventBatch, NodeId, Publication, Trace
+from epicast.core import EventBatch, NodeId, Publication, Trace
 from epicast.core.sampling import derive_seed, sample
 from epicast.deployment import Geoplex, NodeBudget
 from epicast.protocols.sprinkler import Restarted
 from epicast.sim.bandwidth import Bandwidth
-from epicast.sim.checkers import check_nodes
 from epicast.sim.geoplex import SimGeoplex
 from epicast.sim.geoplex_ledger import GeoplexLedger, Session, StreamTruth
 from epicast.sim.geoplex_section import (
@@ -30,9 +29,8 @@ from epicast.sim.geoplex_section import (
 from epicast.sim.geoplex_workload import Workload
 from epicast.sim.history_disk import HistoryDisk
 from epicast.sim.node import SimNode
-from epicast.sim.runner import Progress, ScenarioFailed
+from epicast.sim.runner import Progress, run_watched
 
-_LOOKS = 100
 _SYNC_NS = 1_000_000
 """What a disk takes to store; a fair solid-state disk."""
 
@@ -114,16 +112,8 @@ class GeoplexRun:
     def run(self, progress: Progress | None = None) -> GeoplexOutcome:
         """To the end; what is lost is told in the outcome, an impossible state raises."""
         self._schedule()
-        simulation, end = self.simulation, self.section.duration_ns + self.section.drain_ns
-        try:
-            for look in range(1, _LOOKS + 1):
-                simulation.run_until(end * look // _LOOKS)
-                check_nodes(simulation)
-                if progress is not None:
-                    progress(look / _LOOKS, f"{simulation.now / 1e9:.1f} s simulated")
-        except Exception as error:
-            what = str(error) if isinstance(error, EpicastError) else repr(error)
-            raise ScenarioFailed(f"{what}\nrepeat with: {self.replay_line()}") from error
+        end_ns = self.section.duration_ns + self.section.drain_ns
+        run_watched(self.simulation, end_ns, self.replay_line(), progress)
         return self._outcome()
 
     def replay_line(self) -> str:

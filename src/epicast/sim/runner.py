@@ -32,6 +32,21 @@ class ScenarioFailed(EpicastError):
     """A run broke a rule; the message ends with the command that repeats it."""
 
 
+def run_watched(
+    simulation: Simulation, end_ns: int, replay_line: str, progress: Progress | None
+) -> None:
+    """To the end, with a look at all nodes now and then; what goes wrong says how to repeat it."""
+    try:
+        for look in range(1, _LOOKS + 1):
+            simulation.run_until(end_ns * look // _LOOKS)
+            check_nodes(simulation)
+            if progress is not None:
+                progress(look / _LOOKS, f"{simulation.now / 1e9:.1f} s simulated")
+    except Exception as error:
+        what = str(error) if isinstance(error, EpicastError) else repr(error)
+        raise ScenarioFailed(f"{what}\nrepeat with: {replay_line}") from error
+
+
 class Outcome(Struct, frozen=True):
     scenario: str
     seed: int
@@ -100,16 +115,7 @@ class ScenarioRun:
     def run(self, progress: Progress | None = None) -> Outcome:
         """To the end; broken expectations are listed in the outcome, broken rules raise."""
         self._schedule()
-        simulation, duration = self.simulation, self.scenario.duration_ns
-        try:
-            for look in range(1, _LOOKS + 1):
-                simulation.run_until(duration * look // _LOOKS)
-                check_nodes(simulation)
-                if progress is not None:
-                    progress(look / _LOOKS, f"{simulation.now / 1e9:.1f} s simulated")
-        except Exception as error:
-            what = str(error) if isinstance(error, EpicastError) else repr(error)
-            raise ScenarioFailed(f"{what}\nrepeat with: {self.replay_line()}") from error
+        run_watched(self.simulation, self.scenario.duration_ns, self.replay_line(), progress)
         return self._outcome()
 
     def replay_line(self) -> str:

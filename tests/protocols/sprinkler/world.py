@@ -8,6 +8,7 @@ from typing import Any
 
 from epicast.core import EventBatch, NodeId, Publication, Trace
 from epicast.deployment import parse_geoplex
+from epicast.log import policy_of
 from epicast.protocols.sprinkler import (
     AgentConfig,
     ClientConfig,
@@ -17,7 +18,7 @@ from epicast.protocols.sprinkler import (
 )
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.checkers import check_nodes
-from epicast.sim.geoplex import SimGeoplex, policy_of
+from epicast.sim.geoplex import SimGeoplex
 from epicast.sim.history_disk import HistoryDisk
 from epicast.sim.network import Conditions
 from epicast.sim.node import SimNode

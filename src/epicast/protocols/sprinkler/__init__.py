@@ -16,6 +16,7 @@ sent again; small news rides inside NOTIFY; heartbeats bound how long anybody ca
 from epicast.protocols.sprinkler.agent import Agent
 from epicast.protocols.sprinkler.client import Client
 from epicast.protocols.sprinkler.config import AgentConfig, ClientConfig, ProxyConfig
+from epicast.protocols.sprinkler.infos import stream_info
 from epicast.protocols.sprinkler.messages import Counter, RefusalCode, StreamInfo
 from epicast.protocols.sprinkler.notices import Attached, Detached, Heads, NoSuchStream, Restarted
 from epicast.protocols.sprinkler.proxy import Proxy, ProxyPlan
@@ -26,4 +27,5 @@ __all__ = [
     "Agent", "AgentConfig", "Attached", "Client", "ClientConfig", "Counter", "Detached",
     "EventBuffer", "Heads", "NoSuchStream", "Proxy", "ProxyConfig", "ProxyPlan", "RecentBatches",
     "RefusalCode", "Restarted", "Sidecar", "StreamInfo",
+    "stream_info",
 ]  # fmt: skip

@@ -31,10 +31,6 @@ class Notifier:
         """A member of the view that is not told: the proxy, which knows."""
         self.sent = 0
 
-    @property
-    def has_news(self) -> bool:
-        return bool(self._news)
-
     def add(self, stream: int, batches: Sequence[EventBatch]) -> None:
         self._news[stream] = None
         if self._ride >= 0:
@@ -72,9 +68,10 @@ class Notifier:
         before = self.neighbors
         chosen = self._view.sample(config.fanout, self.left_out)
         self.neighbors = {peer.id: peer for peer in chosen}
+        introduce = fx.connect if self._connects else fx.know
         for peer_id, peer in self.neighbors.items():
             if peer_id not in before:
-                fx.connect(peer) if self._connects else fx.know(peer)
+                introduce(peer)
         if self._connects:
             for peer_id in before:
                 if peer_id not in self.neighbors:
