@@ -7,14 +7,18 @@ nothing, because callers look before they wait.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from epicast.runtime.run import loop_factory
 
 T = TypeVar("T")
 Task = asyncio.Task
+_LOOK_UP_S = 0.2
+"""A signal that comes right before a thread blocks does not wake it: Ctrl-C would be lost."""
 
 
 class Bell:
@@ -118,9 +122,11 @@ class BackgroundLoop:
 
     def __init__(self, name: str) -> None:
         self._loop = loop_factory()()
-        # A daemon: a notebook or script that never closes anything can still end.
+        # A daemon: a notebook or script that never closes anything can still end. It must not run
+        # on while the interpreter is taken down under it, which ends in a crash, hence `atexit`.
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
+        atexit.register(self.close)
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -137,15 +143,28 @@ class BackgroundLoop:
             raise RuntimeError("a blocking call inside the loop that is to serve it")
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
+            while not future.done():
+                with suppress(TimeoutError):
+                    future.result(_LOOK_UP_S)
             return future.result()
         except BaseException:
             future.cancel()
             raise
 
     def close(self) -> None:
+        """What still goes on in the loop is cancelled."""
+        atexit.unregister(self.close)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+            self._loop.run_until_complete(_end_tasks())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
+
+
+async def _end_tasks() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
