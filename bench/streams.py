@@ -3,7 +3,6 @@
 import numpy as np
 
 from epicast.core import EventBatch
-from epicast.log.layout import BATCH_HEADER, BATCH_VERSION, ONE_TIME
 
 STREAM = 7
 KEY_BYTES = 10
@@ -20,8 +19,6 @@ class KeyedStream:
         self._rng = np.random.default_rng(seed)
         self._keys = self._rng.integers(0, 256, (keys, KEY_BYTES), dtype=np.uint8)
         self._contents = [self._draw(keys) for _ in range(variety)]
-        ends = np.arange(1, rows + 1, dtype="<u4") * KEY_BYTES
-        self._offsets = np.concatenate([np.zeros(1, "<u4"), np.repeat(ends, 2)]).tobytes()
         self._turn = 0
 
     def _draw(self, keys: int) -> bytearray:
@@ -35,12 +32,7 @@ class KeyedStream:
         if own_key:
             content = bytearray(content)
             content[:KEY_BYTES] = own_key
-        last = first + self.rows - 1
-        header = BATCH_HEADER.pack(
-            BATCH_VERSION, ONE_TIME, 0, self.rows, STREAM, 0, 0, first, last, 0, len(content)
-        )
-        time = (1000 * first).to_bytes(8, "little")
-        return EventBatch.decode(b"".join([header, time, self._offsets, content]))
+        return EventBatch.even(STREAM, first, content, KEY_BYTES, 0, time=1000 * first)
 
     def batches(self, first: int, events: int) -> list[EventBatch]:
         return [self.batch(first + at) for at in range(0, events, self.rows)]

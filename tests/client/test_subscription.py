@@ -225,15 +225,15 @@ def test_a_loop_over_plenty_lets_others_have_their_turn() -> None:
 def test_consumption_is_reported_by_quarters_of_the_window() -> None:
     async def main() -> None:
         world = World()
-        one = batch(1, 10).wire_size()
-        subscription = world.node.stream("prices").subscribe(after=0, window_bytes=8 * one)
-        for first in range(1, 101, 10):
+        one = batch(11, 20).wire_size()
+        subscription = world.node.stream("prices").subscribe(after=10, window_bytes=8 * one)
+        for first in range(11, 111, 10):
             world.deliver(1, batch(first, first + 9))
         assert world.calls("consumed") == []
         for _ in range(100):
             await subscription.get()
         reports = [call[2] for call in world.calls("consumed")]
-        assert reports == [20, 40, 60, 80]
+        assert reports == [30, 50, 70, 90]
         assert all(right - left == 20 for left, right in pairwise(reports))
         await world.node.close()
 

@@ -1,7 +1,10 @@
 """Logs written by version 1 are read by every later version.
 
-The fixture was recorded once: `python -m tests.log.test_format` writes it to tests/log/fixtures.
-It must never be recorded again for a version that is out.
+Each fixture was recorded once: `python -m tests.log.test_format` writes one to tests/log/fixtures.
+None must be recorded again for a version that is out.
+
+* `version1`: every batch has offsets.
+* `version1_even`: batches of events that are all alike have their lengths instead.
 """
 
 from __future__ import annotations
@@ -9,11 +12,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from epicast.core import EventBatch, EventKind, Run
 from epicast.log import DiskDirectory, GcPolicy, History, LogConfig, gc_payload, parse
 from tests.log.streams import everything
 
-FIXTURE = Path(__file__).parent / "fixtures" / "version1"
+FIXTURES = Path(__file__).parent / "fixtures"
+NEWEST = FIXTURES / "version1_even"
 POLICY = GcPolicy(latest_per_key=True)
 CONFIG = LogConfig(segment_bytes=4096, window_bytes=4096)
 
@@ -54,9 +60,10 @@ def write(path: Path) -> list[Path]:
     return sorted(path.glob("*.seg"))
 
 
-def test_version_1_is_still_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["version1", "version1_even"])
+def test_version_1_is_still_read(tmp_path: Path, name: str) -> None:
     copy = tmp_path / "log"
-    shutil.copytree(FIXTURE, copy)
+    shutil.copytree(FIXTURES / name, copy)
     history = History(DiskDirectory(copy), 7, policy=POLICY, config=CONFIG)
     assert history.recovery.truncation is None
     assert (history.epoch, history.start, history.end) == (3, 1, 211)
@@ -77,19 +84,19 @@ def test_version_1_is_still_read(tmp_path: Path) -> None:
 
 def test_what_is_written_now_is_what_was_written_then(tmp_path: Path) -> None:
     written = {path.name: path.read_bytes() for path in write(tmp_path / "log")}
-    recorded = {path.name: path.read_bytes() for path in FIXTURE.glob("*.seg")}
+    recorded = {path.name: path.read_bytes() for path in NEWEST.glob("*.seg")}
     assert written == recorded
 
 
 def test_the_fixture_has_all_there_is() -> None:
-    recorded = sorted(FIXTURE.glob("*.seg"))
+    recorded = sorted(NEWEST.glob("*.seg"))
     flags = [path.read_bytes()[10] for path in recorded]
     assert 1 in flags and 0 in flags, "a rewritten segment and others"
     assert all(path.read_bytes()[:8] == b"EPICLOG\n" for path in recorded)
 
 
 if __name__ == "__main__":
-    shutil.rmtree(FIXTURE, ignore_errors=True)
-    for made in write(FIXTURE):
+    shutil.rmtree(NEWEST, ignore_errors=True)
+    for made in write(NEWEST):
         print(made.name, made.stat().st_size)
-    (FIXTURE / "lock").unlink()
+    (NEWEST / "lock").unlink()

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epicast.core import BatchError, Event, EventBatch, Run
-from epicast.log.layout import BATCH_HEADER, BATCH_HEADER_BYTES, EPOCH_AT
+from epicast.log.layout import (
+    BATCH_HEADER,
+    BATCH_HEADER_BYTES,
+    EPOCH_AT,
+    EVEN,
+    LENGTHS_BYTES,
+    ONE_TIME,
+)
 from epicast.log.merging import merged
 from epicast.log.records import framed, framed_batches, is_sound, record_ends
 from epicast.log.rows import Rows, Scanner
@@ -88,9 +95,13 @@ def test_header_fields_lie_where_the_layout_says() -> None:
     batch = EventBatch.build(7, 5, [b"abc"], keys=[b"k"], epoch=0x01020304)
     encoded = b"".join(batch.encode())
     fields = BATCH_HEADER.unpack_from(encoded)
-    assert fields == (1, 4, 0, 1, 7, 0x01020304, 0, 5, 5, 0, 4)
+    assert fields == (1, ONE_TIME | EVEN, 0, 1, 7, 0x01020304, 0, 5, 5, 0, 4)
     assert encoded[EPOCH_AT : EPOCH_AT + 4] == bytes([4, 3, 2, 1])
-    assert len(encoded) == BATCH_HEADER_BYTES + 8 + 12 + 4
+    assert len(encoded) == BATCH_HEADER_BYTES + 8 + LENGTHS_BYTES + 4
+    uneven = EventBatch.build(7, 5, [b"abc", b"d"], keys=[b"k", b"l"])
+    encoded = b"".join(uneven.encode())
+    assert BATCH_HEADER.unpack_from(encoded)[1] == ONE_TIME
+    assert len(encoded) == BATCH_HEADER_BYTES + 8 + 20 + 6
 
 
 @settings(max_examples=100, deadline=None)
@@ -120,10 +131,13 @@ def test_every_flipped_bit_of_a_record_is_noticed(bit: int) -> None:
     assert not is_sound(memoryview(bytes(damaged)), 0, 24)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(400))
 def test_nonsense_with_a_good_checksum_is_not_taken_for_a_batch(seed: int) -> None:
     """Nothing writes it; still, kernels must not follow it out of the buffer."""
-    batch = batch_of([Event(7, s, b"key", b"payload", s) for s in (2, 3, 9)], first=1, last=9)
+    longer = b"+" * (seed % 2)  # half of them have offsets, half have lengths
+    batch = batch_of(
+        [Event(7, s, b"key", b"payload" + longer * s, s) for s in (2, 3, 9)], first=1, last=9
+    )
     encoded = bytearray(b"".join(batch.encode()))
     encoded[seed * 7919 % (len(encoded) - 30)] ^= 1 + seed * 31 % 255
     blob = framed([bytes(encoded)])

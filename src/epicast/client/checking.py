@@ -45,12 +45,10 @@ class EventChecks:
     def columns(self, batch: EventBatch, keys: object) -> EventBatch:
         if batch.tombstones or not batch.rows or keys is not None:
             raise invalid("a batch to publish has a row for each number, and its own keys")
-        offsets = batch.offsets
-        keys_at, payloads_at, ends = offsets[:-1:2], offsets[1::2], offsets[2::2]
-        if batch.payload_bytes > self._info.max_key_bytes:  # else no key can be too long
-            self._check_key_bytes(int((payloads_at - keys_at).max()))
-        if batch.payload_bytes > self._max_bytes:
-            self._check_bytes(int((ends - payloads_at).max()))
+        if batch.payload_bytes > min(self._info.max_key_bytes, self._max_bytes):
+            longest = batch.longest
+            self._check_key_bytes(longest.key)
+            self._check_bytes(longest.payload)
         return batch
 
     def _payload(self, value: object) -> bytes:

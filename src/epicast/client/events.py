@@ -11,8 +11,6 @@ from functools import lru_cache
 from itertools import chain, repeat
 from struct import Struct as Layout
 
-import numpy as np
-
 from epicast.core import Event, EventBatch
 
 _BLOCK = 250
@@ -25,11 +23,9 @@ def events_of(batch: EventBatch) -> list[Event]:
     rows = batch.rows
     if rows < _FEW:
         return batch.events()
-    offsets = batch.offsets
-    lengths = (offsets[1:] - offsets[:-1]).reshape(rows, 2)
-    if np.count_nonzero(lengths != lengths[0]):
+    if batch.lengths is None:
         return batch.events()
-    key_bytes, payload_bytes = lengths[0].tolist()
+    key_bytes, payload_bytes = batch.lengths
     keys: Iterable[bytes] = repeat(b"")
     payloads = _cut(batch.data, rows, key_bytes, payload_bytes)
     if key_bytes:

@@ -1,8 +1,9 @@
 """The publishing half of a stream.
 
-Events published one by one are gathered in lists and become one batch per turn of the event loop,
-or whenever a batch is full: that is what makes an event cheap. Each carries the publisher's own
-number, one after the other per stream, by which the owner recognises what it was sent twice.
+What is published in one turn of the event loop, event by event or in batches, is gathered and goes
+out as one batch, or several if one would be too large: that is what makes an event cheap. Each
+event carries the publisher's own number, one after the other per stream, by which the owner
+recognises what it was sent twice.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from epicast.client.checking import EventChecks
 from epicast.client.errors import Closed, NoRoom, PublishRefused
 from epicast.client.outbox import Outbox, Outgoing
-from epicast.client.tickets import Ticket
+from epicast.client.tickets import Ticket, Waiter
 from epicast.core import Config, ConfigError, EpicastError, EventBatch, EventKind
 from epicast.protocols.sprinkler.messages import StreamInfo
 from epicast.runtime.waiting import Bell, Outcome
@@ -23,9 +24,10 @@ _NO_KEY = b""
 class PublishLimits(Config, frozen=True, kw_only=True):
     """Bounds of one stream's publisher."""
 
-    batch_events: int = 1000
+    batch_events: int = 8192
+    """The most that go out as one batch."""
     batch_bytes: int = 1 << 20
-    """Of keys and payloads, unless a single event is larger."""
+    """Of keys and payloads in one batch, unless a single event is larger."""
     unacknowledged_events: int = 50_000
     """Published and not acknowledged; `publish_nowait` raises `NoRoom`, the others wait."""
     unacknowledged_bytes: int = 32 << 20
@@ -51,14 +53,19 @@ class PublishingStream:
         self._outbox = outbox
         self._limits = limits
         self._checks = EventChecks(info, limits.event_bytes)
+        self._unsent = first_sequence
+        """The publisher's number of the first event in `_blocks`."""
+        self._blocks: list[EventBatch] = []
         self._next = first_sequence
-        """The publisher's number of the first event that is gathered."""
+        """The publisher's number of the first event in `_payloads`, which come behind `_blocks`."""
         self._payloads: list[bytes] = []
         self._keys: list[bytes] = []
-        self._waiters: list[tuple[int, Outcome[int]]] = []
+        self._waiters: list[Waiter] = []
+        """Ascending; of those who wait for what is not sent yet."""
         self._tickets: dict[int, Ticket] = {}
         """On their way, by their first number, ascending."""
         self._events = 0
+        """Those in `_blocks` and on their way; with `_payloads`, all that are unacknowledged."""
         self._bytes = 0
         self._refused = 0
         """Events whose numbers those behind them have taken over."""
@@ -120,14 +127,16 @@ class PublishingStream:
         await self.drain(1)
         outcome: Outcome[int] = Outcome()
         if level:
-            self._hand_over()
-            self._send([payload], [key], None, level, outcome)
+            self._put_alone(
+                EventBatch.build(self._info.id, 1, [payload], keys=[key]), level, outcome
+            )
         else:
             if len(self._payloads) >= self._limit:
                 self._hand_over()
             if not self._payloads:
                 self._outbox.expect(self._hand_over)
-            self._waiters.append((self._next + len(self._payloads), outcome))
+            number = self._next + len(self._payloads)
+            self._waiters.append(Waiter(number, number, outcome))
             self._payloads.append(payload)
             self._keys.append(key)
         return await outcome.wait()
@@ -154,12 +163,15 @@ class PublishingStream:
         for first in range(columns.first, columns.last + 1, size):
             last = min(first + size - 1, columns.last)
             await self.drain(last - first + 1)
-            self._hand_over()
             part = columns.slice(first, last)
             outcomes.append(Outcome())
-            self._send_batch(
-                part.renumbered(self._info.id, 0, self._next, 0, ()), level, outcomes[-1]
-            )
+            if level or not part.only_data:
+                self._put_alone(part, level, outcomes[-1])
+            else:
+                if not self._blocks:
+                    self._outbox.expect(self._hand_over)
+                self._close_list()
+                self._put_block(part, outcomes[-1])
         seq = 0
         for outcome in outcomes:
             seq = await outcome.wait()
@@ -176,9 +188,9 @@ class PublishingStream:
         payload = gc_payload(parse(predicate), data)
         payload, key = self._checks.event(payload, key)
         await self.drain(1)
-        self._hand_over()
         outcome: Outcome[int] = Outcome()
-        self._send([payload], [key], [EventKind.GC], "", outcome)
+        event = EventBatch.build(self._info.id, 1, [payload], keys=[key], kinds=[EventKind.GC])
+        self._put_alone(event, "", outcome)
         return await outcome.wait()
 
     # -- waiting ---------------------------------------------------------------------------------
@@ -238,12 +250,12 @@ class PublishingStream:
     def close(self, error: EpicastError | None = None) -> None:
         """The node is over: whoever waits is told."""
         self._closed = error or Closed("the node was closed")
-        for _, outcome in self._waiters:
-            outcome.fail(self._closed)
+        for waiter in self._waiters:
+            waiter.outcome.fail(self._closed)
         for ticket in self._tickets.values():
             ticket.fail(self._closed)
         self._tickets.clear()
-        self._payloads, self._keys, self._waiters = [], [], []
+        self._blocks, self._payloads, self._keys, self._waiters = [], [], [], []
         self._limit = 0
         self._progress.ring()
 
@@ -256,47 +268,58 @@ class PublishingStream:
     # -- batches ---------------------------------------------------------------------------------
 
     def _hand_over(self) -> None:
-        """Make a batch of what was gathered."""
-        if not self._payloads or self._closed is not None:
+        """Send what was gathered."""
+        if self._closed is not None:
+            return
+        self._close_list()
+        blocks, self._blocks = self._blocks, []
+        limits = self._limits
+        group: list[EventBatch] = []
+        rows = size = 0
+        for block in blocks:
+            rows, size = rows + block.rows, size + block.payload_bytes
+            if group and (rows > limits.batch_events or size > limits.batch_bytes):
+                self._send(group)
+                group, rows, size = [], block.rows, block.payload_bytes
+            group.append(block)
+        if group:
+            self._send(group)
+
+    def _close_list(self) -> None:
+        """Make a block of what was published event by event."""
+        if not self._payloads:
             return
         payloads, self._payloads = self._payloads, []
         keys, self._keys = self._keys, []
-        self._send(payloads, keys if any(keys) else None, None, "", None)
+        batch = EventBatch.build(self._info.id, 1, payloads, keys=keys if any(keys) else None)
+        self._put_block(batch, None)
 
-    def _send(
-        self,
-        payloads: list[bytes],
-        keys: list[bytes] | None,
-        kinds: list[int] | None,
-        level: str,
-        outcome: Outcome[int] | None,
-    ) -> None:
-        batch = EventBatch.build(self._info.id, self._next, payloads, keys=keys, kinds=kinds)
-        self._send_batch(batch, level, outcome)
-
-    def _send_batch(self, batch: EventBatch, level: str, outcome: Outcome[int] | None) -> None:
-        rows, size = batch.rows, batch.payload_bytes
+    def _put_block(self, batch: EventBatch, outcome: Outcome[int] | None) -> None:
+        first, self._next = self._next, self._next + batch.rows
         if outcome is not None:
-            self._waiters.append((self._next + rows - 1, outcome))
-        pieces = [batch]
-        if rows > self._limits.batch_events or size > self._limits.batch_bytes:
-            pieces = cut(batch, self._limits.batch_events, self._limits.batch_bytes)
-        for piece in pieces:
-            self._send_piece(piece, level, outcome)
+            self._waiters.append(Waiter(first, self._next - 1, outcome))
+        self._blocks.append(batch)
+        self._events += batch.rows
+        self._bytes += batch.payload_bytes
         self._set_limit()
 
-    def _send_piece(self, piece: EventBatch, level: str, whole: Outcome[int] | None) -> None:
-        first = self._next
-        end = self._next = first + piece.rows
-        ticket = Ticket(first, piece.rows, piece.payload_bytes, whole)
-        waiters = self._waiters
-        if waiters:
-            ticket.waiters = [waiter for waiter in waiters if waiter[0] < end]
-            self._waiters = waiters[len(ticket.waiters) :]
-        self._tickets[first] = ticket
-        self._events += ticket.count
-        self._bytes += ticket.size
-        self._outbox.send(Outgoing(piece, first, level))
+    def _put_alone(self, batch: EventBatch, level: str, outcome: Outcome[int]) -> None:
+        """Send something that must not be joined with others, behind what was gathered."""
+        self._hand_over()
+        self._put_block(batch, outcome)
+        self._blocks = []
+        self._send([batch], level)
+
+    def _send(self, blocks: list[EventBatch], level: str = "") -> None:
+        """Blocks that are to be one batch, unless they are a single one that is too large."""
+        batch = EventBatch.gathered(self._info.id, self._unsent, blocks)
+        for piece in cut(batch, self._limits.batch_events, self._limits.batch_bytes):
+            first, self._unsent = piece.first, piece.last + 1
+            waiting = [waiter for waiter in self._waiters if waiter.first < self._unsent]
+            if waiting:
+                self._waiters = [w for w in self._waiters if w.last >= self._unsent]
+            self._tickets[first] = Ticket(first, piece.rows, piece.payload_bytes, waiting)
+            self._outbox.send(Outgoing(piece, first, level))
 
     def _set_limit(self) -> None:
         limits = self._limits

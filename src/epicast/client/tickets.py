@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from epicast.core import EpicastError
 from epicast.runtime.waiting import Outcome
 
 
-class Ticket:
-    __slots__ = ("_whole", "count", "first", "size", "waiters")
+class Waiter(NamedTuple):
+    """Somebody who waits for the events between two of the publisher's numbers."""
 
-    def __init__(self, first: int, count: int, size: int, whole: Outcome[int] | None) -> None:
-        """`whole`: the outcome of a larger publication it is part of."""
+    first: int
+    last: int
+    outcome: Outcome[int]
+
+
+class Ticket:
+    __slots__ = ("count", "first", "size", "waiters")
+
+    def __init__(self, first: int, count: int, size: int, waiters: Sequence[Waiter]) -> None:
+        """`waiters`: those who wait for any of its events."""
         self.first = first
         self.count = count
         self.size = size
-        self._whole = whole
-        self.waiters: Sequence[tuple[int, Outcome[int]]] = ()
-        """By the publisher's number of the event waited for."""
+        self.waiters = waiters
 
     @property
     def attended(self) -> bool:
         """Whether somebody waits for every one of its events."""
-        return self._whole is not None or len(self.waiters) == self.count
+        end = self.first + self.count
+        return self.count == sum(
+            min(waiter.last + 1, end) - max(waiter.first, self.first) for waiter in self.waiters
+        )
 
     def acknowledge(self, seq: int) -> None:
         """`seq` is the stream's number of the last event."""
         last = self.first + self.count - 1
-        for number, outcome in self.waiters:
-            outcome.resolve(seq - (last - number))
+        for waiter in self.waiters:
+            if waiter.last <= last:
+                waiter.outcome.resolve(seq - (last - waiter.last))
 
     def fail(self, error: EpicastError) -> None:
-        for _, outcome in self.waiters:
-            outcome.fail(error)
-        if self._whole is not None:
-            self._whole.fail(error)
+        for waiter in self.waiters:
+            waiter.outcome.fail(error)

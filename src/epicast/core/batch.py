@@ -8,8 +8,9 @@ column.
 Layout (little endian): header, publisher runs, owner times, sequence numbers (only if rows are
 missing), offsets, kinds (only if one is not DATA), data. `offsets` interleaves where each key and
 each payload starts, 2 * rows + 1 numbers counted from where the *original* batch's data started,
-so that a slice needs no renumbering; the header says what to subtract. The times column has a
-single entry if all events share it.
+so that a slice needs no renumbering; the header says what to subtract. If all keys are as long as
+each other and all payloads too, their two lengths stand in place of the offsets. The times column
+has a single entry if all events share it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epicast.core.batch_layout import (
+    EVEN,
     FEW,
     HEADER,
     HEADER_BYTES,
     KINDS,
     KNOWN_FLAGS,
+    LENGTHS,
+    LENGTHS_BYTES,
     MAX_DATA_BYTES,
     MAX_ROWS,
     ONE_TIME,
@@ -34,12 +38,15 @@ from epicast.core.batch_layout import (
     SPARSE,
     VERSION,
     Buffer,
+    Lengths,
     Run,
     ascend,
     assemble_few,
     check_sequence_numbers,
     cut,
     decode_runs,
+    even_bounds,
+    joined_offsets,
     joined_runs,
     pieces_of,
     slice_runs,
@@ -62,7 +69,7 @@ class EventBatch:
     _runs: tuple[Run, ...] | NDArray[np.uint64]
     _times: NDArray[np.int64]
     _seqs: NDArray[np.uint64] | None
-    _offsets: NDArray[np.uint32]
+    _offsets: NDArray[np.uint32] | Lengths
     _kinds: NDArray[np.uint8] | None
     _data: memoryview
     _encoded: list[Buffer] | None
@@ -101,6 +108,27 @@ class EventBatch:
             raise BatchError(f"a number does not fit its column: {error}") from error
         return cls.decode(b"".join(pieces))
 
+    @classmethod
+    def even(
+        cls, stream: int, first: int, data: Buffer, key: int, payload: int, *, time: int = 0
+    ) -> EventBatch:
+        """A batch over the bytes of events that are all alike: for each, a key of `key` bytes and
+        a payload of `payload` bytes. Nothing is copied."""
+        rows, rest = divmod(len(data), key + payload)
+        if rest or not rows:
+            raise BatchError(f"{len(data)} bytes are no events of {key} and {payload} bytes")
+        batch = cls.__new__(cls)
+        batch.stream, batch.epoch, batch.first, batch.last = stream, 0, first, first + rows - 1
+        batch.rows = rows
+        batch._runs = ()
+        batch._times = np.array([time], dtype="<i8")
+        batch._seqs = batch._kinds = None
+        batch._offsets = Lengths(key, payload)
+        batch._data = memoryview(data)
+        batch._encoded = None
+        batch._size = batch._measured()
+        return batch
+
     @staticmethod
     def _assemble(
         stream: int,
@@ -128,8 +156,13 @@ class EventBatch:
             data = b"".join(chain.from_iterable(zip(keys, payloads, strict=True)))
         if len(data) > MAX_DATA_BYTES:
             raise BatchError(f"{len(data)} bytes in one batch; split it")
-        offsets = np.zeros(2 * rows + 1, dtype=np.uint32)
-        offsets[1:] = np.cumsum(lengths)
+        pairs = lengths.reshape(rows, 2)
+        offsets: NDArray[np.uint32] | Lengths
+        if rows and (pairs == pairs[0]).all():
+            offsets = Lengths(*pairs[0].tolist())
+        else:
+            offsets = np.zeros(2 * rows + 1, dtype=np.uint32)
+            offsets[1:] = np.cumsum(lengths)
         times = np.asarray(time, dtype="<i8")
         if not times.ndim:
             times = times.reshape(1)
@@ -172,7 +205,7 @@ class EventBatch:
         times_at = HEADER_BYTES + RUN_BYTES * run_count
         seqs_at = times_at + 8 * time_rows
         offsets_at = seqs_at + (8 * rows if flags & SPARSE else 0)
-        kinds_at = offsets_at + 4 * (2 * rows + 1)
+        kinds_at = offsets_at + (LENGTHS_BYTES if flags & EVEN else 4 * (2 * rows + 1))
         data_at = kinds_at + (rows if flags & KINDS else 0)
         if data_at + data_bytes != size:
             raise BatchError(f"columns need {data_at + data_bytes} bytes, the batch has {size}")
@@ -185,9 +218,14 @@ class EventBatch:
         if flags & SPARSE:
             batch._seqs = np.frombuffer(view, "<u8", rows, seqs_at)
             check_sequence_numbers(batch._seqs, first, last)
-        offsets = batch._offsets = np.frombuffer(view, "<u4", 2 * rows + 1, offsets_at)
-        if offsets.item(0) != base or offsets.item(-1) - base != data_bytes or not ascend(offsets):
-            raise BatchError("key and payload offsets do not ascend through the data")
+        if flags & EVEN:
+            lengths = batch._offsets = Lengths._make(LENGTHS.unpack_from(view, offsets_at))
+            if base or not rows or rows * lengths.row != data_bytes:
+                raise BatchError(f"{rows} rows of {lengths.row} bytes are not {data_bytes} bytes")
+        else:
+            bounds = batch._offsets = np.frombuffer(view, "<u4", 2 * rows + 1, offsets_at)
+            if bounds.item(0) != base or bounds.item(-1) - base != data_bytes or not ascend(bounds):
+                raise BatchError("key and payload offsets do not ascend through the data")
         batch._kinds = np.frombuffer(view, "u1", rows, kinds_at) if flags & KINDS else None
         batch._data = view[data_at:]
         batch._encoded = [view]
@@ -206,16 +244,21 @@ class EventBatch:
             # Bounds of the column's own type: plain integers would be compared as floats.
             low = int(np.searchsorted(self._seqs, np.uint64(first)))
             high = int(np.searchsorted(self._seqs, np.uint64(last), side="right"))
-        base = self._offsets.item(0)
         part = EventBatch.__new__(EventBatch)
         part.stream, part.epoch, part.first, part.last = self.stream, self.epoch, first, last
         part.rows = high - low
         part._runs = slice_runs(self.runs, first - self.first, last - self.first + 1)
         part._times = self._times if len(self._times) == 1 else self._times[low:high]
         part._seqs = None if self._seqs is None else self._seqs[low:high]
-        part._offsets = self._offsets[2 * low : 2 * high + 1]
+        offsets = self._offsets
+        if isinstance(offsets, Lengths):
+            part._offsets = offsets if part.rows else np.zeros(1, dtype=np.uint32)
+            begin, end = offsets.row * low, offsets.row * high
+        else:
+            part._offsets = bounds = offsets[2 * low : 2 * high + 1]
+            begin, end = bounds.item(0) - offsets.item(0), bounds.item(-1) - offsets.item(0)
         part._kinds = None if self._kinds is None else self._kinds[low:high]
-        part._data = self._data[part._offsets.item(0) - base : part._offsets.item(-1) - base]
+        part._data = self._data[begin:end]
         part._encoded = None
         part._size = part._measured()
         return part
@@ -247,38 +290,51 @@ class EventBatch:
         head = batches[0]
         if len(batches) == 1:
             return head
-        rows = sum(batch.rows for batch in batches)
-        offsets = np.empty(2 * rows + 1, dtype="<u4")
-        at = base = 0
+        whole = cls._put_together(batches)
         expected = head.first
         for batch in batches:
             if (batch.stream, batch.epoch, batch.first) != (head.stream, head.epoch, expected):
                 raise BatchError(f"{batch!r} does not follow {head.stream}:{expected - 1}")
-            if batch._seqs is not None:
-                raise BatchError(f"{batch!r} has tombstones and cannot be joined with others")
             expected = batch.last + 1
-            own, upto = batch._offsets, at + 2 * batch.rows
-            shift = np.uint32((base - own.item(0)) % 2**32)
-            np.add(own[:-1], shift, out=offsets[at:upto])
-            at, base = upto, base + len(batch._data)
-        offsets[at] = base
-        if rows > MAX_ROWS or base > MAX_DATA_BYTES:
-            raise BatchError(f"{rows} events, {base} bytes: too much for one batch")
-        times = [batch._times for batch in batches]
-        one_time = all(len(t) == 1 and t.item(0) == times[0].item(0) for t in times)
-        with_kinds = any(batch._kinds is not None for batch in batches)
-        whole = cls.__new__(cls)
         whole.stream, whole.epoch = head.stream, head.epoch
         whole.first, whole.last = head.first, expected - 1
-        whole.rows = rows
-        whole._runs = joined_runs(batch.runs for batch in batches)
+        times = [batch._times for batch in batches]
+        one_time = all(len(t) == 1 and t.item(0) == times[0].item(0) for t in times)
         whole._times = times[0] if one_time else np.concatenate([b.times for b in batches])
-        whole._seqs = None
-        whole._offsets = offsets
-        whole._kinds = np.concatenate([b.kinds for b in batches]) if with_kinds else None
-        whole._data = memoryview(b"".join([batch._data for batch in batches]))
-        whole._encoded = None
+        whole._runs = joined_runs(batch.runs for batch in batches)
         whole._size = whole._measured()
+        return whole
+
+    @classmethod
+    def gathered(cls, stream: int, first: int, batches: Sequence[EventBatch]) -> EventBatch:
+        """The events of several batches as one, numbered anew from `first` and without a time."""
+        if len(batches) == 1:
+            return batches[0].renumbered(stream, 0, first, 0, ())
+        whole = cls._put_together(batches)
+        whole.stream, whole.epoch = stream, 0
+        whole.first, whole.last = first, first + whole.rows - 1
+        whole._times = np.zeros(1, dtype="<i8")
+        whole._runs = ()
+        whole._size = whole._measured()
+        return whole
+
+    @classmethod
+    def _put_together(cls, batches: Sequence[EventBatch]) -> EventBatch:
+        """Rows, kinds and data of batches; what else there is to a batch is still to be said."""
+        whole = cls.__new__(cls)
+        data = b"".join([batch._data for batch in batches])
+        whole.rows = sum(batch.rows for batch in batches)
+        if whole.rows > MAX_ROWS or len(data) > MAX_DATA_BYTES:
+            raise BatchError(f"{whole.rows} events, {len(data)} bytes: too much for one batch")
+        for batch in batches:
+            if batch._seqs is not None:
+                raise BatchError(f"{batch!r} has tombstones and cannot be joined with others")
+        with_kinds = any(batch._kinds is not None for batch in batches)
+        whole._seqs = None
+        whole._offsets = joined_offsets([(batch.rows, batch._offsets) for batch in batches])
+        whole._kinds = np.concatenate([b.kinds for b in batches]) if with_kinds else None
+        whole._data = memoryview(data)
+        whole._encoded = None
         return whole
 
     def copied(self) -> EventBatch:
@@ -299,7 +355,9 @@ class EventBatch:
 
     def _measured(self) -> int:
         size = HEADER_BYTES + RUN_BYTES * len(self.runs) + len(self._data)
-        for column in (self._times, self._seqs, self._offsets, self._kinds):
+        offsets = self._offsets
+        size += LENGTHS_BYTES if isinstance(offsets, Lengths) else offsets.nbytes
+        for column in (self._times, self._seqs, self._kinds):
             if column is not None:
                 size += column.nbytes
         return size
@@ -353,27 +411,44 @@ class EventBatch:
     @property
     def offsets(self) -> NDArray[np.uint32]:
         """Where keys (even entries) and payloads (odd entries) start, relative to `data`."""
-        base = self._offsets[0]
-        return self._offsets - base if base else self._offsets
+        offsets = self._offsets
+        if isinstance(offsets, Lengths):
+            return even_bounds(offsets, self.rows)
+        base = offsets[0]
+        return offsets - base if base else offsets
+
+    @property
+    def lengths(self) -> Lengths | None:
+        """Those that all keys and all payloads have, if they are known to be alike."""
+        return self._offsets if isinstance(self._offsets, Lengths) else None
+
+    @property
+    def longest(self) -> Lengths:
+        """The lengths of the longest key and the longest payload."""
+        offsets = self._offsets
+        if isinstance(offsets, Lengths):
+            return offsets
+        if not self.rows:
+            return Lengths(0, 0)
+        lengths = offsets[1:] - offsets[:-1]
+        return Lengths(int(np.maximum.reduce(lengths[0::2])), int(np.maximum.reduce(lengths[1::2])))
 
     @property
     def data(self) -> memoryview:
         return self._data
 
     def keys(self) -> list[bytes]:
-        bounds = self.offsets.tolist()
-        starts, ends = bounds[:-1:2], bounds[1::2]
+        starts, ends, _ = self._bounds()
         return [b""] * self.rows if starts == ends else cut(bytes(self._data), starts, ends)
 
     def payloads(self) -> list[bytes]:
-        bounds = self.offsets.tolist()
-        return cut(bytes(self._data), bounds[1::2], bounds[2::2])
+        _, starts, ends = self._bounds()
+        return cut(bytes(self._data), starts, ends)
 
     def events(self) -> list[Event]:
         """One `Event` per row. For the subscriber's edge: between edges, stay with columns."""
-        bounds = self.offsets.tolist()
         data = bytes(self._data)
-        starts, middles = bounds[:-1:2], bounds[1::2]
+        starts, middles, ends = self._bounds()
         kinds: Iterable[int] = repeat(0) if self._kinds is None else self._kinds.tolist()
         return list(
             map(
@@ -381,11 +456,16 @@ class EventBatch:
                 repeat(self.stream),
                 self.seqs.tolist(),
                 repeat(b"") if starts == middles else cut(data, starts, middles),
-                cut(data, middles, bounds[2::2]),
+                cut(data, middles, ends),
                 self.times.tolist(),
                 kinds,
             )
         )
+
+    def _bounds(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Where each key starts, where each payload does, and where that ends."""
+        bounds = self.offsets.tolist()
+        return bounds[:-1:2], bounds[1::2], bounds[2::2]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EventBatch):

@@ -22,12 +22,25 @@ HEADER_BYTES = HEADER.size
 RUN = Layout("<QQQ")
 RUN_BYTES = RUN.size
 VERSION = 1
-SPARSE, KINDS, ONE_TIME = 1, 2, 4
-KNOWN_FLAGS = SPARSE | KINDS | ONE_TIME
+LENGTHS = Layout("<II")
+LENGTHS_BYTES = LENGTHS.size
+SPARSE, KINDS, ONE_TIME, EVEN = 1, 2, 4, 8
+KNOWN_FLAGS = SPARSE | KINDS | ONE_TIME | EVEN
 MAX_ROWS = 1 << 24
 FEW = 16
 """Up to so many values plain Python is faster than numpy."""
 MAX_DATA_BYTES = (1 << 32) - 1
+
+
+class Lengths(NamedTuple):
+    """Of every key and of every payload of a batch in which all are alike."""
+
+    key: int
+    payload: int
+
+    @property
+    def row(self) -> int:
+        return self.key + self.payload
 
 
 class Run(NamedTuple):
@@ -50,23 +63,34 @@ def assemble_few(
     """What `_assemble` does, for a few plain events: without numpy, several times as fast."""
     parts = [RUN.pack(*run) for run in runs]
     data = b"".join(chain.from_iterable(zip(keys, payloads, strict=True)) if keys else payloads)
-    offsets, at = [0], 0
-    for index, payload in enumerate(payloads):
-        at += len(keys[index]) if keys else 0
-        offsets.append(at)
-        at += len(payload)
-        offsets.append(at)
     rows = len(payloads)
+    flags = ONE_TIME
+    lengths = (len(keys[0]) if keys else 0, len(payloads[0]))
+    if rows * sum(lengths) == len(data) and _are_alike(payloads) and _are_alike(keys or ()):
+        flags |= EVEN
+        columns = _FEW_EVEN_COLUMNS.pack(time, *lengths)
+    else:
+        offsets, at = [0], 0
+        for index, payload in enumerate(payloads):
+            at += len(keys[index]) if keys else 0
+            offsets.append(at)
+            at += len(payload)
+            offsets.append(at)
+        columns = _FEW_COLUMNS[rows].pack(time, *offsets)
     header = HEADER.pack(
-        VERSION, ONE_TIME, 0, rows, stream, epoch, len(parts), first, first + rows - 1, 0,
-        len(data),
-    )  # fmt: skip
-    columns = _FEW_COLUMNS[rows].pack(time, *offsets)
+        VERSION, flags, 0, rows, stream, epoch, len(parts), first, first + rows - 1, 0, len(data)
+    )
     return b"".join([header, *parts, columns, data])
+
+
+def _are_alike(values: Sequence[bytes]) -> bool:
+    return len(values) < 2 or len(set(map(len, values))) == 1
 
 
 _FEW_COLUMNS = [Layout(f"<q{2 * rows + 1}I") for rows in range(FEW + 1)]
 """Of a batch with one time: that, and the offsets."""
+_FEW_EVEN_COLUMNS = Layout("<qII")
+"""The same if all keys and all payloads are alike: the time and their lengths."""
 
 
 def pieces_of(
@@ -78,14 +102,18 @@ def pieces_of(
     runs: tuple[Run, ...],
     times: NDArray[np.int64],
     seqs: NDArray[np.uint64] | None,
-    offsets: NDArray[np.uint32],
+    offsets: NDArray[np.uint32] | Lengths,
     kinds: NDArray[np.uint8] | None,
     data: Buffer,
 ) -> list[Buffer]:
     flags = ONE_TIME if len(times) == 1 else 0
+    base = 0
+    if isinstance(offsets, Lengths):
+        flags |= EVEN
+    else:
+        base = offsets.item(0)
     flags |= SPARSE if seqs is not None else 0
     flags |= KINDS if kinds is not None else 0
-    base = offsets.item(0)
     header = HEADER.pack(
         VERSION, flags, 0, rows, stream, epoch, len(runs), first, last, base, len(data)
     )
@@ -98,7 +126,12 @@ def pieces_of(
         pieces.append(_raw(times))
     if seqs is not None:
         pieces.append(_raw(seqs))
-    pieces.append(_raw(offsets))
+    if not isinstance(offsets, Lengths):
+        pieces.append(_raw(offsets))
+    elif len(pieces) == 1:
+        pieces[0] = header + LENGTHS.pack(*offsets)
+    else:
+        pieces.append(LENGTHS.pack(*offsets))
     if kinds is not None:
         pieces.append(_raw(kinds))
     pieces.append(data)
@@ -109,8 +142,17 @@ def _raw(column: NDArray[Any]) -> Buffer:
     return column.data.cast("B") if len(column) else b""
 
 
-def cut(data: bytes, starts: list[int], ends: list[int]) -> list[bytes]:
+def cut(data: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
     return [data[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def even_bounds(lengths: Lengths, rows: int) -> NDArray[np.uint32]:
+    """The offsets of rows that are all alike."""
+    width = lengths.row
+    bounds = np.empty(2 * rows + 1, dtype=np.uint32)
+    bounds[0::2] = np.arange(0, width * rows + 1, width) if width else 0
+    bounds[1::2] = bounds[:-1:2] + np.uint32(lengths.key)
+    return bounds
 
 
 def ascend(offsets: NDArray[np.uint32]) -> bool:
@@ -118,6 +160,27 @@ def ascend(offsets: NDArray[np.uint32]) -> bool:
         values = offsets.tolist()
         return bool(values == sorted(values))
     return not np.count_nonzero(offsets[1:] < offsets[:-1])
+
+
+def joined_offsets(
+    parts: Sequence[tuple[int, NDArray[np.uint32] | Lengths]],
+) -> NDArray[np.uint32] | Lengths:
+    """Those of consecutive batches, of each of which the rows and offsets are given."""
+    head = parts[0][1]
+    if isinstance(head, Lengths) and all(
+        isinstance(offsets, Lengths) and offsets == head for _, offsets in parts
+    ):
+        return head
+    joined = np.empty(2 * sum(rows for rows, _ in parts) + 1, dtype="<u4")
+    at = base = 0
+    for rows, offsets in parts:
+        bounds = even_bounds(offsets, rows) if isinstance(offsets, Lengths) else offsets
+        upto = at + 2 * rows
+        start = bounds.item(0)
+        np.add(bounds[:-1], np.uint32((base - start) % 2**32), out=joined[at:upto])
+        at, base = upto, base + bounds.item(-1) - start
+    joined[at] = base
+    return joined
 
 
 def joined_runs(parts: Iterable[tuple[Run, ...]]) -> tuple[Run, ...]:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from epicast.core import EventBatch
 from epicast.log.kernels.access import address_of, put_word, word_at
 from epicast.log.kernels.compiling import compiled, inlined
-from epicast.log.layout import BATCH_HEADER, BATCH_VERSION, ONE_TIME
 
 ROWS = 1_000
 KEY_BYTES = 10
 KEYS = 100_000
+_DRAWN_AT_ONCE = 64 * ROWS
+_NO_SEQS = np.empty(0, dtype=np.uint64)
+_NO_OFFSETS = np.empty(0, dtype=np.uint32)
 
 
 class DrawnStream:
@@ -30,44 +32,37 @@ class DrawnStream:
         keys = self._rng.integers(0, 256, (KEYS, KEY_BYTES), dtype=np.uint8)
         self.keys: NDArray[np.void] = keys.view(f"V{KEY_BYTES}").ravel()
         self._key_bytes = keys.ravel()
-        self._templates: dict[int, tuple[bytes, int]] = {}
+        self._drawn_ahead = np.empty(0, dtype=np.int32)
         self.drawn = 0
 
     def indices(self, rows: int = ROWS) -> NDArray[np.int32]:
-        """Which keys come next."""
+        """Which keys come next: drawn many at a time, so that `rows` does not change them."""
         self.drawn += rows
-        return self._rng.integers(0, KEYS, rows, dtype=np.int32)
+        if len(self._drawn_ahead) < rows:
+            more = self._rng.integers(0, KEYS, _DRAWN_AT_ONCE, dtype=np.int32)
+            self._drawn_ahead = np.concatenate([self._drawn_ahead, more])
+        found, self._drawn_ahead = self._drawn_ahead[:rows], self._drawn_ahead[rows:]
+        return found
 
-    def batch(self, groups: int = 1) -> EventBatch:
-        """The next `groups` times 1,000 events."""
-        rows, first = groups * ROWS, self.drawn + 1
-        template, content_at = self._templates.get(rows) or self._template(rows)
-        whole = bytearray(template)
-        BATCH_HEADER.pack_into(
-            whole, 0, BATCH_VERSION, ONE_TIME, 0, rows, self.stream, 0, 0, first, first + rows - 1,
-            0, rows * KEY_BYTES,
-        )  # fmt: skip
-        content = np.frombuffer(whole, np.uint8, rows * KEY_BYTES, content_at)
-        for at in range(0, rows, ROWS):  # as if one by one, so that grouping changes nothing
-            part = content[at * KEY_BYTES : (at + ROWS) * KEY_BYTES]
-            _copy_keys(self._key_bytes, self.indices(), part)
-        return EventBatch.decode(whole)
-
-    def _template(self, rows: int) -> tuple[bytes, int]:
-        ends = np.arange(1, rows + 1, dtype="<u4") * KEY_BYTES
-        offsets = np.concatenate([np.zeros(1, "<u4"), np.repeat(ends, 2)]).tobytes()
-        before = bytes(BATCH_HEADER.size + 8) + offsets
-        self._templates[rows] = (before + bytes(rows * KEY_BYTES), len(before))
-        return self._templates[rows]
+    def batch(self, rows: int = ROWS) -> EventBatch:
+        """The next events."""
+        first = self.drawn + 1
+        content = bytearray(rows * KEY_BYTES)
+        _copy_keys(self._key_bytes, self.indices(rows), np.frombuffer(content, np.uint8))
+        return EventBatch.even(self.stream, first, content, KEY_BYTES, 0)
 
 
 @compiled
-def _digest(seqs: Any, offsets: Any, data: Any) -> Any:
+def _digest(first: Any, seqs: Any, offsets: Any, width: Any, data: Any) -> Any:
+    """Without `seqs` they count up from `first`, without `offsets` all rows have `width` bytes."""
     total = uint64(0)
     memory = address_of(data)
-    for row in range(len(seqs)):
-        value = uint64(seqs[row]) * uint64(0x9E3779B97F4A7C15)
-        at, end = np.int64(offsets[2 * row]), np.int64(offsets[2 * row + 2])
+    rows = len(offsets) // 2 if len(offsets) else len(data) // width
+    at = np.int64(0)
+    for row in range(rows):
+        seq = uint64(seqs[row]) if len(seqs) else uint64(first + row)
+        value = seq * uint64(0x9E3779B97F4A7C15)
+        end = np.int64(offsets[2 * row + 2]) if len(offsets) else at + width
         while end - at >= 8:
             value = _mixed(value ^ word_at(memory + at))
             at += 8
@@ -97,7 +92,11 @@ def _copy_keys(keys: Any, chosen: Any, out: Any) -> None:
 def digest(batch: EventBatch) -> int:
     """A sum over the rows of a hash of number, key and payload: their order does not matter."""
     data = np.frombuffer(batch.data, np.uint8)
-    return int(_digest(batch.seqs, batch.offsets, data))
+    data.flags.writeable = False  # compiled for one type only
+    seqs = batch.seqs if batch.tombstones else _NO_SEQS
+    if batch.lengths is not None and batch.lengths.row:
+        return int(_digest(batch.first, seqs, _NO_OFFSETS, batch.lengths.row, data))
+    return int(_digest(batch.first, seqs, batch.offsets, 0, data))
 
 
 class Expected:

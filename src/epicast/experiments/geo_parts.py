@@ -21,8 +21,6 @@ from epicast.runtime.waiting import Bell, end_task, in_thread, spawn
 _WINDOW_BYTES = 16 << 20
 _PATIENCE_S = 60.0
 _LOOK_EVERY_S = 0.02
-_AT_ONCE = 8
-"""Batches of 1,000 events that are handed to the client in one call, which cuts them up."""
 
 
 def drive(
@@ -45,9 +43,8 @@ def drive(
 
             async def publish() -> None:
                 while time.monotonic() < end:
-                    batch = source.batch(_AT_ONCE)
-                    times.extend([time.monotonic_ns()] * _AT_ONCE)
-                    await target.publish_many(batch)
+                    times.append(time.monotonic_ns())
+                    await target.publish_many(source.batch())
 
             cpu = time.process_time()
             for task in [spawn(hear_end()), *(spawn(publish()) for _ in range(window))]:

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from epicast.core import EventBatch
 from epicast.core.errors import ConfigError
 from epicast.experiments.zipf import BoundedZipf, Ranks, draw_zeta
-from epicast.log.layout import BATCH_HEADER, BATCH_VERSION, ONE_TIME
 
 KEY_BYTES = 8
 INSERTIONS_PER_TICK = 10.0
@@ -101,11 +100,5 @@ class KeyWorkload:
 
 def encode_events(stream: int, first: int, keys: NDArray[np.int64]) -> EventBatch:
     """A batch of events that are a key and nothing else, without a loop over them."""
-    rows = len(keys)
-    ends = np.arange(1, rows + 1, dtype="<u4") * KEY_BYTES
-    offsets = np.concatenate([np.zeros(1, "<u4"), np.repeat(ends, 2)])
     data = keys.astype("<i8", copy=False).tobytes()
-    header = BATCH_HEADER.pack(
-        BATCH_VERSION, ONE_TIME, 0, rows, stream, 0, 0, first, first + rows - 1, 0, len(data)
-    )
-    return EventBatch.decode(b"".join([header, bytes(8), offsets.tobytes(), data]))
+    return EventBatch.even(stream, first, data, KEY_BYTES, 0)

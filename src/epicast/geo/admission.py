@@ -40,8 +40,7 @@ class Admission:
 def _long_key(info: StreamInfo, batch: EventBatch) -> str:
     if batch.payload_bytes <= info.max_key_bytes:
         return ""  # also if there are no rows at all
-    offsets = batch.offsets
-    longest = int(np.maximum.reduce(offsets[1::2] - offsets[:-1:2]))
+    longest = batch.longest.key
     if longest <= info.max_key_bytes:
         return ""
     return (

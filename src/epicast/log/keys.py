@@ -14,7 +14,7 @@ from epicast.log.rows import Rows
 _FIRST_CAPACITY = 1 << 10
 _FIRST_ARENA = 1 << 12
 _LINE_BYTES = 64
-MOST_ROWS = 1 << 13
+MOST_ROWS = 1 << 15
 """Rows handled at a time: room is made for all of them to bring a new key."""
 
 

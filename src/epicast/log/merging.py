@@ -9,7 +9,9 @@ from epicast.core import Buffer, Run
 from epicast.log.layout import (
     BATCH_HEADER,
     BATCH_VERSION,
+    EVEN,
     KINDS,
+    LENGTHS,
     ONE_TIME,
     SPARSE,
 )
@@ -32,30 +34,37 @@ def merged(
     from epicast.log.kernels.rows import gather
 
     count = rows.count
-    offsets = np.zeros(2 * count + 1, dtype=np.uint32)
-    size = int((rows.key_bytes + rows.sizes).sum())
+    even = _are_alike(rows.key_bytes) and _are_alike(rows.sizes)
+    offsets = np.zeros(0 if even else 2 * count + 1, dtype=np.uint32)
+    size = int(rows.key_bytes.sum() + rows.sizes.sum())
     data = np.empty(size, dtype=np.uint8)
     gather(rows.buffer, rows.key_at, rows.key_bytes, rows.sizes, offsets, data)
     times = rows.times if count else _NO_TIMES
     flags = 0
-    columns: list[NDArray[np.generic]] = []
+    columns: list[Buffer] = []
     if (times == times[0]).all():
         flags |= ONE_TIME
         times = times[:1]
-    columns.append(times)
+    columns.append(times.tobytes())
     if count != last - first + 1:
         flags |= SPARSE
-        columns.append(rows.seqs)
-    columns.append(offsets)
+        columns.append(rows.seqs.tobytes())
+    if even:
+        flags |= EVEN
+        columns.append(LENGTHS.pack(rows.key_bytes[0], rows.sizes[0]))
+    else:
+        columns.append(offsets.tobytes())
     if rows.kinds.any():
         flags |= KINDS
-        columns.append(rows.kinds)
+        columns.append(rows.kinds.tobytes())
     header = BATCH_HEADER.pack(
         BATCH_VERSION, flags, 0, count, stream, epoch, len(runs), first, last, 0, size
     )
     pieces: list[Buffer] = [header]
     if runs:
         pieces.append(np.array(runs, dtype="<u8").tobytes())
-    pieces.extend(column.tobytes() for column in columns)
-    pieces.append(data.data)
-    return pieces
+    return [*pieces, *columns, data.data]
+
+
+def _are_alike(lengths: NDArray[np.int64]) -> bool:
+    return len(lengths) > 0 and bool((lengths == lengths[0]).all())

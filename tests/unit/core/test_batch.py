@@ -1,5 +1,6 @@
 """`EventBatch` against plain lists, its zero-copy promises, and what it does with damaged bytes."""
 
+from itertools import chain
 from random import Random
 from struct import pack_into
 
@@ -9,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epicast.core import BatchError, Event, EventBatch, EventKind, Run
-from epicast.core.batch_layout import HEADER_BYTES
+from epicast.core.batch_layout import HEADER_BYTES, LENGTHS_BYTES
 from tests.unit.core.batches import PlainBatch, assert_same, batches, plain_batches
 
 
@@ -117,10 +118,54 @@ def test_decoding_copies_nothing(batch: EventBatch) -> None:
     assert whole.obj is buffer and len(whole) == len(buffer)
     assert decoded.data.obj is buffer
     memory = np.frombuffer(buffer, dtype=np.uint8)
-    columns = [decoded.offsets]
+    columns = [decoded.offsets] if decoded.lengths is None else []
     columns += [decoded.times] if decoded.rows else []
     columns += [decoded.seqs] if decoded.rows and decoded.tombstones else []
     assert all(np.shares_memory(column, memory) for column in columns)
+
+
+@pytest.mark.parametrize("lengths", [(1, 2), (2, 2), (0, 4), (2**32 - 1, 1)])
+def test_lengths_that_do_not_add_up_to_the_data(lengths: tuple[int, int]) -> None:
+    buffer = bytearray(encoded(EventBatch.build(1, 1, [b"ab", b"cd"], keys=[b"k", b"l"])))
+    pack_into("<2I", buffer, HEADER_BYTES + 8, *lengths)
+    if sum(lengths) == 3:
+        assert EventBatch.decode(buffer).lengths == lengths
+        return
+    with pytest.raises(BatchError, match="2 rows of"):
+        EventBatch.decode(buffer)
+
+
+@given(st.integers(1, 40), st.integers(0, 5), st.integers(0, 5), st.randoms())
+def test_events_that_are_all_alike_take_no_offsets(
+    rows: int, key: int, payload: int, rng: Random
+) -> None:
+    keys = [rng.randbytes(key) for _ in range(rows)]
+    payloads = [rng.randbytes(payload) for _ in range(rows)]
+    batch = EventBatch.build(1, 5, payloads, keys=keys)
+    assert batch.lengths == batch.longest == (key, payload)
+    assert batch.wire_size() == len(encoded(batch)) == HEADER_BYTES + 16 + rows * (key + payload)
+    assert (batch.keys(), batch.payloads()) == (keys, payloads)
+    if key + payload:
+        data = b"".join(k + p for k, p in zip(keys, payloads, strict=True))
+        assert EventBatch.even(1, 5, data, key, payload) == batch
+        with pytest.raises(BatchError, match="are no events of"):
+            EventBatch.even(1, 5, data[:-1] if key + payload > 1 else b"", key, payload)
+
+
+@given(st.lists(plain_batches(), min_size=1, max_size=4), st.integers(1, 100))
+def test_batches_gathered_from_anywhere(models: list[PlainBatch], first: int) -> None:
+    parts = [model.build(explicit=False) for model in models]
+    if len(parts) > 1 and any(part.tombstones for part in parts):
+        with pytest.raises(BatchError, match="tombstones"):
+            EventBatch.gathered(9, first, parts)
+        return
+    whole = EventBatch.gathered(9, first, parts)
+    assert (whole.stream, whole.epoch, whole.first, whole.runs) == (9, 0, first, ())
+    assert whole.keys() == list(chain.from_iterable(part.keys() for part in parts))
+    assert whole.payloads() == [payload for part in parts for payload in part.payloads()]
+    assert whole.kinds.tolist() == [kind for part in parts for kind in part.kinds.tolist()]
+    assert EventBatch.decode(encoded(whole)) == whole
+    assert len(encoded(whole)) == whole.wire_size()
 
 
 @given(batches(), st.data())
@@ -131,7 +176,7 @@ def test_a_slice_copies_no_column(batch: EventBatch, data: st.DataObject) -> Non
     part = EventBatch.decode(buffer).slice(low, high)
     assert part.data.obj is buffer
     memory = np.frombuffer(buffer, dtype=np.uint8)
-    pieces = part.encode()
+    pieces = [piece for piece in part.encode() if len(piece) > LENGTHS_BYTES]
     small = 1 if (low, high) != (batch.first, batch.last) else 0  # the header is new
     small += 1 if small and part.runs else 0
     for piece in pieces[small:]:
@@ -204,7 +249,7 @@ def test_arbitrary_bytes(buffer: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("position", "value", "complaint"),
-    [(0, 2, "version 2"), (1, 8, "flags 0x8"), (2, 1, "flags"), (24, 0xFF, "cannot cover")],
+    [(0, 2, "version 2"), (1, 16, "flags 0x10"), (2, 1, "flags"), (24, 0xFF, "cannot cover")],
 )
 def test_what_a_newer_layout_would_say_is_refused(
     position: int, value: int, complaint: str
@@ -227,7 +272,7 @@ def test_a_batch_covers_at_least_one_number() -> None:
     "offsets", [(0, 0, 9, 3, 6), (0, 4, 3, 3, 6), (1, 1, 3, 3, 6), (0, 0, 3, 3, 5)]
 )
 def test_offsets_that_do_not_ascend_through_the_data(offsets: tuple[int, ...]) -> None:
-    buffer = bytearray(encoded(EventBatch.build(1, 1, [b"abc", b"def"])))
+    buffer = bytearray(encoded(EventBatch.build(1, 1, [b"abcd", b"ef"])))
     pack_into("<5I", buffer, HEADER_BYTES + 8, *offsets)
     with pytest.raises(BatchError, match="do not ascend"):
         EventBatch.decode(buffer)

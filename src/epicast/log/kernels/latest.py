@@ -25,8 +25,22 @@ from epicast.log.kernels.keys import (
     store_key,
 )
 from epicast.log.kernels.live import insert_range, remove_one
-from epicast.log.kernels.rows import RECORD_AT, RECORD_COLUMNS, RECORD_FIRST, RECORD_RUNS
-from epicast.log.layout import BATCH_HEADER_BYTES, FRAME_BYTES, KINDS, ONE_TIME, RUN_BYTES, SPARSE
+from epicast.log.kernels.rows import (
+    RECORD_AT,
+    RECORD_COLUMNS,
+    RECORD_FIRST,
+    RECORD_RUNS,
+    offsets_bytes,
+)
+from epicast.log.layout import (
+    BATCH_HEADER_BYTES,
+    EVEN,
+    FRAME_BYTES,
+    KINDS,
+    ONE_TIME,
+    RUN_BYTES,
+    SPARSE,
+)
 
 _NOTE_BYTES = 48
 NOTES_WORDS = _NOTE_BYTES // 8 * BLOCK
@@ -106,13 +120,18 @@ def take_latest(
         times_at = batch + BATCH_HEADER_BYTES + RUN_BYTES * records[place + RECORD_RUNS]
         seqs_at = times_at + 8 * (1 if flags & ONE_TIME else rows)
         offsets_at = seqs_at + (8 * rows if flags & SPARSE else 0)
-        kinds_at = offsets_at + 4 * (2 * rows + 1)
-        key = np.int64(half_at(offsets_at))
-        data_at = kinds_at + (rows if flags & KINDS else 0) - key
+        kinds_at = offsets_at + offsets_bytes(flags, rows)
+        key_at = kinds_at + (rows if flags & KINDS else 0)
+        even = flags & EVEN != 0
+        length = np.int64(half_at(offsets_at))
+        width = length + np.int64(half_at(offsets_at + 4))
         for index in range(rows):
-            payload = np.int64(half_at(offsets_at + 8 * index + 4))
-            if payload > key:
-                _note(note, data_at + key, payload - key, first + index, table, mask, seed)
+            if not even:
+                key = np.int64(half_at(offsets_at + 8 * index))
+                length = np.int64(half_at(offsets_at + 8 * index + 4)) - key
+                width = np.int64(half_at(offsets_at + 8 * index + 8)) - key
+            if length:
+                _note(note, key_at, length, first + index, table, mask, seed)
                 note += _NOTE_BYTES
                 if note == limit:
                     _settle(
@@ -120,7 +139,7 @@ def take_latest(
                         offsets,
                     )  # fmt: skip
                     note = start
-            key = np.int64(half_at(offsets_at + 8 * index + 8))
+            key_at += width
     _settle(
         start, (note - start) // _NOTE_BYTES, table, end, store, used, origin, pages, where, sizes,
         words, offsets,

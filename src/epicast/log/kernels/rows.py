@@ -11,8 +11,10 @@ from epicast.log.kernels.compiling import compiled, inlined
 from epicast.log.layout import (
     BATCH_HEADER_BYTES,
     BATCH_VERSION,
+    EVEN,
     FRAME_BYTES,
     KINDS,
+    LENGTHS_BYTES,
     ONE_TIME,
     RUN_BYTES,
     SPARSE,
@@ -35,6 +37,12 @@ def _word(at: Any) -> Any:
 @inlined
 def _half(at: Any) -> Any:
     return np.int64(half_at(at))
+
+
+@inlined
+def offsets_bytes(flags: Any, rows: Any) -> Any:
+    """What the offsets of a batch take, or the lengths in place of them."""
+    return np.int64(LENGTHS_BYTES) if flags & EVEN else np.int64(4 * (2 * rows + 1))
 
 
 @compiled
@@ -122,19 +130,24 @@ def measure(buffer: Any, at: Any, stop: Any, records: Any, summary: Any) -> None
         times_at = batch + BATCH_HEADER_BYTES + RUN_BYTES * runs
         seqs_at = times_at + 8 * times
         offsets_at = seqs_at + (8 * rows if sparse else 0)
-        kinds_at = offsets_at + 4 * (2 * rows + 1)
+        kinds_at = offsets_at + offsets_bytes(flags, rows)
         data_at = kinds_at + (rows if flags & KINDS else 0)
         if (
             data_at + data_bytes != batch + size
             or first < 1
             or last < first
             or (not sparse and rows != last - first + 1)
-            or _half(offsets_at) != base
-            or _half(kinds_at - 4) - base != data_bytes
         ):
             break
-        ascending, longest = _keys_and_payloads(offsets_at, rows)
-        if not ascending or (sparse and not _are_numbers(seqs_at, rows, first, last)):
+        if flags & EVEN:
+            longest = _half(offsets_at)
+            sound = (
+                base == 0 and rows > 0 and rows * (longest + _half(offsets_at + 4)) == data_bytes
+            )
+        else:
+            sound, longest = _keys_and_payloads(offsets_at, rows)
+            sound = sound and _half(offsets_at) == base and _half(kinds_at - 4) - base == data_bytes
+        if not sound or (sparse and not _are_numbers(seqs_at, rows, first, last)):
             break
         if rows:
             for index in range(times):
@@ -187,16 +200,24 @@ def load(
         times_at = batch + BATCH_HEADER_BYTES + RUN_BYTES * records[place + RECORD_RUNS]
         seqs_at = times_at + 8 * (1 if flags & ONE_TIME else rows)
         offsets_at = seqs_at + (8 * rows if flags & SPARSE else 0)
-        kinds_at = offsets_at + 4 * (2 * rows + 1)
-        start = kinds_at + (rows if flags & KINDS else 0) - memory - _half(offsets_at)
-        key = _half(offsets_at)
-        for index in range(rows):
-            payload = _half(offsets_at + 8 * index + 4)
-            following = _half(offsets_at + 8 * index + 8)
-            key_at[row + index] = start + key
-            key_bytes[row + index] = payload - key
-            sizes[row + index] = following - payload
-            key = following
+        kinds_at = offsets_at + offsets_bytes(flags, rows)
+        data_at = kinds_at + (rows if flags & KINDS else 0) - memory
+        if flags & EVEN:
+            key_length, size = _half(offsets_at), _half(offsets_at + 4)
+            for index in range(rows):
+                key_at[row + index] = data_at + (key_length + size) * index
+                key_bytes[row + index] = key_length
+                sizes[row + index] = size
+        else:
+            key = _half(offsets_at)
+            start = data_at - key
+            for index in range(rows):
+                payload = _half(offsets_at + 8 * index + 4)
+                following = _half(offsets_at + 8 * index + 8)
+                key_at[row + index] = start + key
+                key_bytes[row + index] = payload - key
+                sizes[row + index] = following - payload
+                key = following
         if flags & SPARSE:
             for index in range(rows):
                 seqs[row + index] = word_at(seqs_at + 8 * index)
@@ -263,8 +284,8 @@ def pick(
         times_at = batch + BATCH_HEADER_BYTES + RUN_BYTES * records[place + RECORD_RUNS]
         seqs_at = times_at + 8 * (1 if flags & ONE_TIME else rows)
         offsets_at = seqs_at + (8 * rows if flags & SPARSE else 0)
-        kinds_at = offsets_at + 4 * (2 * rows + 1)
-        start = kinds_at + (rows if flags & KINDS else 0) - memory - _half(offsets_at)
+        kinds_at = offsets_at + offsets_bytes(flags, rows)
+        data_at = kinds_at + (rows if flags & KINDS else 0) - memory
         index = np.int64(0)
         while next_wanted < len(wanted) and np.int64(wanted[next_wanted]) <= last:
             seq = np.int64(wanted[next_wanted])
@@ -278,12 +299,18 @@ def pick(
                 index = seq - first
                 if index < 0:
                     continue
-            key = _half(offsets_at + 8 * index)
-            payload = _half(offsets_at + 8 * index + 4)
             seqs[picked] = seq
-            key_at[picked] = start + key
-            key_bytes[picked] = payload - key
-            sizes[picked] = _half(offsets_at + 8 * index + 8) - payload
+            if flags & EVEN:
+                key_length, size = _half(offsets_at), _half(offsets_at + 4)
+                key_at[picked] = data_at + (key_length + size) * index
+                key_bytes[picked] = key_length
+                sizes[picked] = size
+            else:
+                key = _half(offsets_at + 8 * index)
+                payload = _half(offsets_at + 8 * index + 4)
+                key_at[picked] = data_at + key - _half(offsets_at)
+                key_bytes[picked] = payload - key
+                sizes[picked] = _half(offsets_at + 8 * index + 8) - payload
             times[picked] = _word(times_at if flags & ONE_TIME else times_at + 8 * index)
             kinds[picked] = byte_at(kinds_at + index) if flags & KINDS else 0
             picked += 1
@@ -306,13 +333,15 @@ def _copy(source: Any, target: Any, count: Any) -> None:
 
 @compiled
 def gather(buffer: Any, key_at: Any, key_bytes: Any, sizes: Any, offsets: Any, data: Any) -> None:
-    """The offsets and data of a batch of the rows."""
+    """The data of a batch of the rows, and its offsets, unless there is no room for any."""
     source, target = address_of(buffer), address_of(data)
     filled = 0
-    offsets[0] = 0
+    if len(offsets):
+        offsets[0] = 0
     for row in range(len(key_at)):
         length = key_bytes[row] + sizes[row]
         _copy(source + key_at[row], target + filled, length)
-        offsets[2 * row + 1] = filled + key_bytes[row]
+        if len(offsets):
+            offsets[2 * row + 1] = filled + key_bytes[row]
+            offsets[2 * row + 2] = filled + length
         filled += length
-        offsets[2 * row + 2] = filled
