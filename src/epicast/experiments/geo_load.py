@@ -32,7 +32,7 @@ PAPER_POLICY = "last_n = 100_000_001"
 REGIONS = ("us", "eu", "ap")
 _VIEW = 3
 """View size and fanout of the paper's experiment."""
-_WINDOW = 16
+_WINDOW = 24
 """Batches a driver waits for at a time."""
 _WARM_S = 0.7
 """From the moment every agent has got something of every stream."""

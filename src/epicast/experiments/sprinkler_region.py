@@ -9,8 +9,8 @@ What the paper leaves open, or lost with its figures, is ours:
 * Latencies between the regions, `LATENCIES_MS`: two sites on the west coast, one on the east coast.
 * Events come in batches, one per proxy every 20 ms, `BATCH_MS`. Nothing in the protocol looks at
   single events, so a batch costs the simulator what an event would. Bytes are those of our wire
-  format, 18 for an event of 10: 864 k events a second and proxy fill 37 % of an agent's link, where
-  events without any overhead would fill 21 %.
+  format, which takes 10 for an event of 10: 864 k events a second and proxy fill 21 % of an agent's
+  link, enough for 4.8 neighbours.
 * Views are exchanged every 100 ms, for four seconds before the load begins; at first every agent
   knows its proxy only.
 * What a message costs a proxy's processor, `PROXY_SERVICE`. Agents need none: at all loads here
@@ -42,8 +42,6 @@ LATENCIES_MS = {("seattle", "california"): 10, ("seattle", "virginia"): 35,
 PAPER_RATE = 864_000
 """Events per second and proxy: a third of what the paper's prototype could do."""
 EVENT_BYTES = 10
-WIRE_EVENT_BYTES = 18
-"""With the offsets of key and payload; what a batch has besides is nothing by comparison."""
 BATCH_MS = 20.0
 VIEW = 20
 WARM_UP_NS = 300 * MILLISECOND
@@ -52,9 +50,9 @@ WARM_UP_NS = 300 * MILLISECOND
 _GIGABIT = 125_000_000
 _QUEUE_BYTES = Limits().data_queue_bytes
 """A real node's, for each of its peers; a simulated one has a single queue for all of them."""
-PROXY_SERVICE = Service(per_message_ns=20_000, per_byte_ns=6.0)
-"""Rounded from `python -m bench geo` on the machine this was written on, where a proxy spends 100
-to 200 microseconds on a batch of 18 kB (and an agent about 30)."""
+PROXY_SERVICE = Service(per_message_ns=20_000, per_byte_ns=7.0)
+"""Rounded from `python -m bench geo` on the machine this was written on, where a proxy is busy for
+0.4 s with the 50 MB that come to it in a second."""
 
 _SETTLE_NS = 4 * SECOND
 _GOSSIP_NS = 100 * MILLISECOND
