@@ -55,6 +55,19 @@ def test_reads_are_what_the_reference_filter_leaves(
             assert live(found) == [event for event in wanted if first <= event.seq <= last]
 
 
+def test_until_it_can_filter_events_are_handed_out_as_they_came() -> None:
+    loaded = False
+    buffer = FilteredBuffer(STREAM, LARGE, LATEST, lambda: loaded)
+    for first in range(1, 31, 10):
+        buffer.add(keyed(first, 10))
+    found = buffer.read(5, 25, LARGE)
+    assert covered(found) == (5, 25) and len(live(found)) == 21
+    assert covered(buffer.read(5, 25, 1)) == (5, 10)
+    loaded = True
+    found = buffer.read(5, 30, LARGE)
+    assert covered(found) == (5, 30) and len(live(found)) == 5
+
+
 def test_a_gap_or_another_epoch_starts_anew() -> None:
     for other in (keyed(12, 3), keyed(5, 3), keyed(11, 3, epoch=1)):
         for read_before in (False, True):

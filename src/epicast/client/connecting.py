@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from epicast.client.addresses import address_towards, parse_url
+from epicast.client.buffers import AgentBuffers
 from epicast.client.errors import ConnectFailed
 from epicast.client.node import Node
 from epicast.client.publishing import PublishLimits
@@ -148,7 +149,8 @@ def _edge(peer: Peer, options: ConnectOptions) -> Agent | Client:
     rng = Random(_random_id())
     config = options.config
     if options.agent:
-        return Agent(peer, config if isinstance(config, AgentConfig) else AgentConfig(), rng)
+        config = config if isinstance(config, AgentConfig) else AgentConfig()
+        return Agent(peer, config, rng, make_buffer=AgentBuffers(config.buffer_bytes).make)
     return Client(peer, config if isinstance(config, ClientConfig) else ClientConfig(), rng)
 
 

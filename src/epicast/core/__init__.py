@@ -1,6 +1,6 @@
 """The ground everything stands on: events, batches, effects, the protocol contract. Pure code."""
 
-from epicast.core.batch import EventBatch
+from epicast.core.batch import EventBatch, part_of
 from epicast.core.batch_layout import Buffer, Run
 from epicast.core.effects import (
     CONTROL,
@@ -35,5 +35,5 @@ __all__ = [
     "EpicastError", "Event", "EventBatch", "EventKind", "Group", "Host", "HostConfig",
     "IntervalSet", "InvariantViolation", "Layered", "Message", "NodeId", "Notice", "Peer",
     "PeerSampler", "Protocol", "Publication", "Recovered", "Run", "Stack", "TimerTable",
-    "TopicDelivery", "Trace", "TraceKind", "WireError", "handles",
+    "TopicDelivery", "Trace", "TraceKind", "WireError", "handles", "part_of",
 ]  # fmt: skip

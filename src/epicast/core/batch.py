@@ -478,3 +478,22 @@ class EventBatch:
 
     def __repr__(self) -> str:
         return f"<EventBatch {self.stream}:{self.first}..{self.last} rows={self.rows}>"
+
+
+def part_of(
+    batches: Iterable[EventBatch], first: int, last: int, max_bytes: int
+) -> list[EventBatch]:
+    """What ascending batches hold of first..last: at least one if any, then as many as fit."""
+    found: list[EventBatch] = []
+    for batch in batches:
+        if batch.last < first:
+            continue
+        if batch.first > last:
+            break
+        if batch.first < first or batch.last > last:
+            batch = batch.slice(max(first, batch.first), min(last, batch.last))
+        max_bytes -= batch.wire_size()
+        if found and max_bytes < 0:
+            break
+        found.append(batch)
+    return found

@@ -1,7 +1,8 @@
 """The newest events of one stream, kept by a peer that has no history, for others who ask.
 
 Batches are kept as they came, which costs next to nothing. Only once somebody asks for events do
-they move into a history, which collects what the stream's policy says. When there is no more room,
+they move into a history, which collects what the stream's policy says; as long as the code for that
+is still being loaded, what was asked for is answered as it came. When there is no more room,
 the older half of that is dropped, or all of it if nobody has asked since the last time.
 
 Batches are views of the blocks they were received in. So what counts is the size of those blocks;
@@ -11,8 +12,9 @@ where a block is mostly something else, the batches are copied out of it once th
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
-from epicast.core import EventBatch
+from epicast.core import EventBatch, part_of
 from epicast.log.config import MAX_KEY_BYTES, in_memory
 from epicast.log.errors import LogError
 from epicast.log.history import History
@@ -45,9 +47,16 @@ class _Block:
 
 
 class FilteredBuffer:
-    def __init__(self, stream: int, max_bytes: int, policy: GcPolicy | None = None) -> None:
+    def __init__(
+        self,
+        stream: int,
+        max_bytes: int,
+        policy: GcPolicy | None = None,
+        can_filter: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._stream = stream
         self._policy = policy or GcPolicy()
+        self._can_filter = can_filter
         self._max_bytes = max(max_bytes, _LEAST_BYTES)
         self._epoch = 0
         self._last = 0
@@ -96,6 +105,9 @@ class FilteredBuffer:
         fit, collected events as tombstones. What no batch covers is not here."""
         if not self._last or last < self.first or first > self._last:
             return []
+        if self._history is None and not self._can_filter():
+            held = (batch for block in self._blocks for batch in block.batches)
+            return part_of(held, first, last, max_bytes)
         self._was_read = True
         history = self._filtered()
         if history is None:

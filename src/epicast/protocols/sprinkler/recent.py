@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import islice
 from typing import Protocol as Interface
 
-from epicast.core import EventBatch
+from epicast.core import EventBatch, part_of
 
 _SMALL_BYTES = 4096
 """Batches up to this size are copied out of what they were received in, which may be much larger;
@@ -84,17 +85,6 @@ class RecentBatches:
         self._bytes = 0
 
     def read(self, first: int, last: int, max_bytes: int) -> list[EventBatch]:
-        found: list[EventBatch] = []
-        batches = self._batches
-        for index in range(bisect_left(self._lasts, first, self._start), len(batches)):
-            batch = batches[index]
-            assert batch is not None
-            if batch.first > last:
-                break
-            if batch.first < first or batch.last > last:
-                batch = batch.slice(max(first, batch.first), min(last, batch.last))
-            max_bytes -= batch.wire_size()
-            if found and max_bytes < 0:
-                break
-            found.append(batch)
-        return found
+        start = bisect_left(self._lasts, first, self._start)
+        held = (batch for batch in islice(self._batches, start, None) if batch is not None)
+        return part_of(held, first, last, max_bytes)
