@@ -11,6 +11,7 @@ from epicast.deployment import SimulateSection, StreamWorkload, load_geoplex
 from epicast.deployment.document import GeoplexDocument
 from epicast.deployment.expectations import alternatives, bare, quantity_of
 from epicast.deployment.sections import LinkSection, NodeBudget, RegionSection, StreamSection
+from epicast.protocols.sprinkler import AgentConfig, ProxyConfig
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs" / "geoplex.md").read_text("utf-8")
@@ -20,6 +21,8 @@ SECTIONS = {
     "`[[links]]`": LinkSection,
     "`[streams.NAME]`": StreamSection,
     "`[budget.proxy]` and `[budget.agent]`": NodeBudget,
+    "`[proxies]`": ProxyConfig,
+    "`[agents]`": AgentConfig,
     "`[simulate]`": SimulateSection,
     "`[[simulate.workload]]`": StreamWorkload,
 }
