@@ -2,13 +2,16 @@
 
 from collections import Counter as Tally
 
-from epicast.core import Peer
+from epicast.core import Peer, TopicDelivery
 from epicast.protocols.sprinkler import AgentConfig, ProxyConfig
 from epicast.protocols.sprinkler.messages import (
     Advertisement,
     Answer,
     Notify,
     Request,
+    Subscribe,
+    Tail,
+    Unsubscribe,
     ViewExchange,
 )
 from tests.protocols.harness import MS, SECOND
@@ -134,6 +137,28 @@ def test_what_neighbours_fail_to_mention_is_asked_of_the_proxy():
     us.receive(Y, Advertisement((counter(10),)))
     us.receive(Y, Advertisement((counter(10),)))  # nobody has said a word between the two
     assert us.sent(Request) == [(Y, Request(STREAM, 1, 1, 10))]
+
+
+def test_who_is_served_by_the_proxy_is_served_by_the_agent_once_it_has_the_same():
+    """Whoever asks for what the proxy itself has not heard of yet is sent to the proxy: for the
+    moment, or the proxy would feed a part of its region for ever."""
+    us = agent()
+    us.protocol.subscribe(2, STREAM, 1, 1, 1 << 20)
+    us.call("on_timer")
+    assert us.sent(Subscribe) == [(Y, Subscribe(2, STREAM, 1, 1, 1 << 20))]
+    us.receive(5, Notify((counter(1),), (events(1, 1),)))
+    got = []
+    for source, message in (
+        (Y, Tail((events(2, 3),))),
+        (Y, Tail((events(5, 2),))),  # was on its way when we said enough
+        (5, Notify((counter(8),), (events(7, 2),))),
+    ):
+        us.receive(source, message)
+        if not got:
+            assert us.sent(Unsubscribe) == [(Y, Unsubscribe(2))]
+        got += [(op.topic, op.batch.first, op.batch.last) for op in us.fx.operations
+                if isinstance(op, TopicDelivery)]  # fmt: skip
+    assert [part for part in got if part[0] == 2] == [(2, 2, 4), (2, 5, 6), (2, 7, 8)]
 
 
 def test_an_agent_tells_its_neighbours_when_it_has_made_progress():

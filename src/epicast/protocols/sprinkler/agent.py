@@ -379,9 +379,11 @@ class Agent(Edge[AgentConfig]):
 
     @handles(Tail)
     def _handle_tail(self, now: int, source: NodeId, message: Tail, fx: Effects) -> None:
-        super()._handle_tail(now, source, message, fx)
+        # In this order: a subscription that the proxy serves is served from here from the moment on
+        # when what it has is here, too. The other way round it would always be a batch ahead.
         for batch in message.batches:
             self._arrived(now, batch, fx)
+        super()._handle_tail(now, source, message, fx)
 
     # -- looking inside --------------------------------------------------------------------------
 
