@@ -40,8 +40,8 @@ clean: ## Remove the environment, caches and build results
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# pip's output goes to a file and is shown whole if a step fails. The build backend is installed
-# first so that it, too, is the pinned one.
+# pip's output goes to a file and is shown whole if a step fails. Build backends, ours and that of
+# pyspark, are installed first so that they, too, are the pinned ones.
 $(STAMP): pyproject.toml constraints.txt
 	@set -e; \
 	if ! $(BIN)/python -c '$(SUITABLE)' 2>/dev/null; then \
@@ -59,9 +59,9 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "Creating $(VENV) with $$("$$python" --version)"; \
 	  "$$python" -m venv --clear $(VENV); \
 	fi; \
-	echo "Installing Epicast and its pinned dependencies into $(VENV) (about a minute, once)"; \
+	echo "Installing Epicast and its pinned dependencies into $(VENV) (two or three minutes, once)"; \
 	pip="$(BIN)/python -m pip --disable-pip-version-check --no-input install -c constraints.txt"; \
-	if ! { $$pip hatchling editables \
+	if ! { $$pip hatchling editables setuptools wheel \
 	       && $$pip --no-build-isolation -e '.[dev]'; } >$(LOG) 2>&1; then \
 	  cat $(LOG) >&2; \
 	  echo "The installation failed; its whole output is above and in $(LOG)." >&2; \

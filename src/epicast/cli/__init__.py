@@ -18,6 +18,7 @@ import typer
 from epicast.cli import (
     agent,
     demo,
+    doctor,
     experiment,
     proxy,
     publish,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     up, publish, subscribe, status, streams, proxy, agent, demo, simulate, swarm, experiment,
+    doctor,
 )  # fmt: skip
 
 

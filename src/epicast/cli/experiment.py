@@ -72,6 +72,13 @@ def run(
             min=0, help="Worker processes; 0 runs in this one.", show_default="one per core"
         ),
     ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            help="Run on Spark: local[*], local-cluster[2,1,1024] or spark://HOST:PORT.",
+            show_default="worker processes of our own",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run an experiment and judge its claims.
@@ -84,7 +91,9 @@ def run(
     registry = _registry(context)
     experiment = registry.get(name) if name else registry.covering(claim or "")
     directory = out or Path("out") / f"{experiment.name}-{scale}"
-    sweep, found = _sweep(experiment, scale, seed, directory, jobs)
+    if master is not None and jobs is not None:
+        raise typer.BadParameter("with --master, Spark decides how many", param_hint="--jobs")
+    sweep, found = _sweep(experiment, scale, seed, directory, jobs, master)
     if as_json:
         print_json(_summary(sweep, found, directory))
     else:
@@ -120,7 +129,12 @@ def _registry(context: typer.Context) -> Registry:
 
 
 def _sweep(
-    experiment: Experiment, scale: Scale, seed: int, directory: Path, jobs: int | None
+    experiment: Experiment,
+    scale: Scale,
+    seed: int,
+    directory: Path,
+    jobs: int | None,
+    master: str | None,
 ) -> tuple[Sweep, list[Claim]]:
     from epicast.cli.sweeping import SweepProgress
     from epicast.experiments.executor import Executor, InlineExecutor, LocalExecutor
@@ -130,6 +144,10 @@ def _sweep(
 
     require_extras()
     executor: Executor = InlineExecutor() if jobs == 0 else LocalExecutor(jobs)
+    if master is not None:
+        from epicast.pipeline.sweeping import SparkExecutor
+
+        executor = SparkExecutor(master)
     with SweepProgress(experiment.name, directory) as watcher:
         try:
             sweep = run_sweep(experiment, scale, seed, directory, executor, watcher)

@@ -1,0 +1,33 @@
+"""One session for all tests of a process: starting one takes seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epicast.pipeline.session import start_session, stop_session
+from tests.unit.experiments.synthetic import GATE
+
+ROOT = Path(__file__).parents[2]
+MASTER = "local[2]"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    os.environ["PYTHONPATH"] = str(ROOT)  # workers import experiments of the tests
+    os.environ[GATE] = str(tmp_path_factory.mktemp("gate"))  # and have the environment of now
+    session = start_session(
+        MASTER,
+        memory="1g",
+        config={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+        },
+    )
+    yield session
+    stop_session(session)
