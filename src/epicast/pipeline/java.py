@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from epicast.pipeline.errors import SparkMissing
+from epicast.pipeline.folders import keep_file
 
 OLDEST = 17
 _DROPPED = (
@@ -109,17 +110,11 @@ def major_of(version: str) -> int:
 
 
 def _shim(runtime: Path, cache: Path) -> Path:
-    """A home whose `java` is the script; written anew if it is not as it should be."""
+    """A home whose `java` is the script."""
     digest = blake2b(str(runtime).encode(), digest_size=6).hexdigest()
     home = cache / f"java-{digest}"
-    script = home / "bin" / "java"
     dropped = _DROPPED if major_of(version_of(runtime) or "") >= _NOT_THERE else _DROPPED[:1]
     java = shlex.quote(str(runtime / "bin" / "java"))
     text = _SHIM.format(dropped=" | ".join(map(shlex.quote, dropped)), java=java)
-    if not script.exists() or script.read_text("utf-8") != text:
-        script.parent.mkdir(parents=True, exist_ok=True)
-        fresh = script.with_name(f"java.{os.getpid()}")
-        fresh.write_text(text, "utf-8")
-        fresh.chmod(0o755)
-        fresh.replace(script)  # another process may be doing the same
+    keep_file(home / "bin" / "java", text, 0o755)
     return home

@@ -16,11 +16,10 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epicast.pipeline.errors import SparkFailed, missing
-from epicast.pipeline.folders import cache_folder
+from epicast.pipeline.folders import cache_folder, keep_file
 from epicast.pipeline.java import Java, find_java
 from epicast.pipeline.startup_cache import existing_cache
 
@@ -126,7 +125,8 @@ def _prepare(java: Java, master: str, recording: str) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     options = [os.environ.get("SPARK_SUBMIT_OPTS", "")]
     if not os.environ.get("EPICAST_SPARK_LOGS"):
-        options.append(f"-Dlog4j2.configurationFile={shlex.quote(str(_quiet_logs()))}")
+        logs = keep_file(cache_folder() / "log4j2.properties", _QUIET)
+        options.append(f"-Dlog4j2.configurationFile={shlex.quote(str(logs))}")
         options.append("-Xlog:disable -Xlog:all=error:stderr")
     options.append(recording or existing_cache(java))
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(option for option in options if option)
@@ -145,16 +145,6 @@ def _settings(master: str, memory: str) -> dict[str, str]:
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
     return settings
-
-
-def _quiet_logs() -> Path:
-    file = cache_folder() / "log4j2.properties"
-    if not file.exists() or file.read_text("utf-8") != _QUIET:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_name(f"{file.name}.{os.getpid()}")
-        fresh.write_text(_QUIET, "utf-8")
-        fresh.replace(file)
-    return file
 
 
 def _first_line(error: Exception) -> str:
