@@ -60,20 +60,31 @@ class Rewrite:
         file.append([self._header.encode()])
 
     def step(self, max_bytes: int, window_bytes: int) -> int:
-        """Rewrite about so many bytes of the sources; how many it were."""
+        """Rewrite what is live in about so many bytes of the sources; how many were read."""
         done = 0
         while done < max_bytes and not self.is_done:
             source = self.sources[self._source]
-            if self._at < source.size:
-                view = source.window(self._at, window_bytes)
-                self._at += len(view)
-                done += len(view)
-                at_end = self._at == source.size and source is self.sources[-1]
-                self._write(self._scanner.list_records(view, 0, len(view)), at_end)
-            else:
-                self._source += 1
-                self._at = HEADER_BYTES
+            live = self._live.next(max(self._covered + 1, source.first), source.last)
+            if live is None:
+                self._leave(source)
+                continue
+            self._at = max(self._at, source.position_before(live))
+            view = source.window(self._at, window_bytes)
+            self._at += len(view)
+            done += len(view)
+            rows = self._scanner.list_records(view, 0, len(view))
+            last = rows.last
+            rows = self._scanner.pick(rows, self._live.members(live, last))
+            if rows.count:
+                self._write(rows, last)
         return done
+
+    def _leave(self, source: Segment) -> None:
+        """Nothing more of it is live. The last one says that of everything up to its end."""
+        if source is self.sources[-1] and self._covered < source.last:
+            self._write(Rows.empty(), source.last)
+        self._source += 1
+        self._at = HEADER_BYTES
 
     def prepare(self) -> None:
         self._files.get(TEMPORARY).sync()
@@ -95,12 +106,9 @@ class Rewrite:
             self._files.close(TEMPORARY)
             self._files.directory.remove(TEMPORARY)
 
-    def _write(self, rows: Rows, last_of_all: bool) -> None:
+    def _write(self, rows: Rows, last: int) -> None:
         """A batch of what is live, which also covers what is not, here and just before."""
-        first, last = self._covered + 1, rows.last
-        rows = self._scanner.pick(rows, self._live.members(rows.first, last))
-        if not rows.count and not last_of_all:
-            return
+        first = self._covered + 1
         runs = self._publishers.runs_between(first, last)
         batch = merged(self.result.stream, self.result.epoch, first, last, rows, runs)
         record = framed(batch, checked=not self._files.directory.volatile)

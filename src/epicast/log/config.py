@@ -66,7 +66,7 @@ def in_memory(**changes: object) -> LogConfig:
         "sync": "memory",
         "segment_bytes": 4 << 20,  # from which on memory comes in large pages
         "window_bytes": 256 << 10,
-        "compact_lag_segments": 2,
+        "compact_lag_segments": 4,
         "compact_per_append": 4.0,
     }
     return LogConfig(**(chosen | changes))  # type: ignore[arg-type]
