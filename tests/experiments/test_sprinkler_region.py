@@ -7,7 +7,6 @@ from epicast.experiments.sprinkler_region import (
     EVENT_BYTES,
     LATENCIES_MS,
     REGIONS,
-    WIRE_EVENT_BYTES,
     Region,
     Setting,
 )
@@ -49,7 +48,7 @@ def test_agents_know_more_than_their_proxy_before_the_load() -> None:
 
 def test_nobody_gets_more_than_a_link_carries() -> None:
     _, found = run(rate=4_000_000.0)
-    most = GIGABIT / WIRE_EVENT_BYTES
+    most = GIGABIT / EVENT_BYTES
     assert found["delivered_per_s"] <= most
     assert found["complete_per_s"] < 0.8 * len(REGIONS) * 4_000_000
     assert found["unfinished"] > 0
@@ -61,4 +60,4 @@ def test_the_same_seed_runs_the_same() -> None:
 
 def test_what_an_event_takes_on_the_wire() -> None:
     batch = EventBatch.build(1, 1, [bytes(EVENT_BYTES)] * 5000)
-    assert batch.wire_size() == pytest.approx(5000 * WIRE_EVENT_BYTES, rel=0.01)
+    assert batch.wire_size() == pytest.approx(5000 * EVENT_BYTES, rel=0.01)
