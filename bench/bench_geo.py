@@ -16,7 +16,7 @@ from epicast.experiments.geo_load import LATEST_PER_KEY, PAPER_POLICY, Measured,
 
 
 def run(quick: bool) -> Result:
-    seconds, rounds = (1.0, 1) if quick else (6.0, 3)
+    seconds, rounds = (1.0, 1) if quick else (6.0, 5)
     figures: dict[str, Figure] = {}
     ours, bare = [], []
     best: list[Measured] = []
