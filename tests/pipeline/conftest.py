@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from epicast.pipeline.session import start_session, stop_session
+from epicast.pipeline.session import start_session
 from tests.unit.experiments.synthetic import GATE
 
 ROOT = Path(__file__).parents[2]
@@ -30,4 +30,4 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         },
     )
     yield session
-    stop_session(session)
+    session.stop()

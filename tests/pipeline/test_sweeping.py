@@ -16,7 +16,7 @@ from epicast.pipeline.errors import SparkFailed
 from epicast.pipeline.session import check_master
 from epicast.pipeline.sweeping import SparkExecutor
 from tests.pipeline.conftest import MASTER
-from tests.unit.experiments.synthetic import Averages, Faulty
+from tests.unit.experiments.synthetic import Averages, Faulty, Gated
 
 
 def outcomes(executor: Executor, experiment: Experiment) -> dict[str, Outcome]:
@@ -46,8 +46,9 @@ def test_a_run_that_raises_and_one_that_dies_fail_alone(spark: Any) -> None:
 
 
 def test_closing_early_cancels_what_still_runs(spark: Any) -> None:
-    stream = SparkExecutor(MASTER, spark).run(make_tasks(Averages(), Scale.BEYOND, 1))
+    stream = SparkExecutor(MASTER, spark).run(make_tasks(Gated(), Scale.SMOKE, 1))
     next(stream)
+    next(stream)  # from here on runs wait at a gate that nobody opens
     stream.close()
     tracker = spark.sparkContext.statusTracker()
     assert tracker.getActiveJobsIds() == []

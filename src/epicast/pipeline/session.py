@@ -30,6 +30,8 @@ DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"
 """Of the driver, which in local mode does everything."""
 _CONNECT_S = 3.0
+_GIVEN = dict(os.environ)
+"""As the user has it. What is prepared for Spark must not be taken for that the next time."""
 _MASTER = re.compile(
     r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[\d+,\d+,\d+\]|spark://.+|yarn|k8s://.+"
 )
@@ -58,7 +60,7 @@ def spark_session(
     try:
         yield spark
     finally:
-        stop_session(spark)
+        spark.stop()
 
 
 def start_session(
@@ -70,7 +72,7 @@ def start_session(
 ) -> SparkSession:
     """`recording` is the JVM option that writes a start-up cache, instead of using one."""
     check_master(master)
-    java = find_java(cache_folder())
+    java = find_java(cache_folder(), _GIVEN)
     _prepare(java, master, recording)
     try:
         from pyspark.sql import SparkSession
@@ -86,10 +88,6 @@ def start_session(
             f"Spark did not start on {master} with Java {java.version} ({java.origin}): "
             f"{_first_line(error)}; for all it has to say, set EPICAST_SPARK_LOGS=1"
         ) from error
-
-
-def stop_session(spark: SparkSession) -> None:
-    spark.stop()
 
 
 def check_master(master: str) -> None:
@@ -123,7 +121,7 @@ def _prepare(java: Java, master: str, recording: str) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    options = [os.environ.get("SPARK_SUBMIT_OPTS", "")]
+    options = [_GIVEN.get("SPARK_SUBMIT_OPTS", "")]
     if not os.environ.get("EPICAST_SPARK_LOGS"):
         logs = keep_file(cache_folder() / "log4j2.properties", _QUIET)
         options.append(f"-Dlog4j2.configurationFile={shlex.quote(str(logs))}")
