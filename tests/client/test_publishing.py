@@ -47,6 +47,37 @@ def test_a_full_batch_does_not_wait_for_the_turn() -> None:
     run(main)
 
 
+def test_what_several_publish_in_one_turn_goes_out_as_one_and_each_gets_its_own_number() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(batch_events=6))
+        prices = world.node.stream("prices")
+        columns = EventBatch.build(1, 1, [b"c", b"d"])
+        waiting = [
+            asyncio.ensure_future(prices.publish(b"a")),
+            asyncio.ensure_future(prices.publish_many([b"b", b"longer"])),
+            asyncio.ensure_future(prices.publish_many(columns)),
+            asyncio.ensure_future(prices.collect('key == "x"')),  # must not share their fate
+            asyncio.ensure_future(prices.publish_many([b"e"] * 5)),
+            asyncio.ensure_future(prices.publish_many([b"f"] * 2)),  # six at most
+        ]
+        await turns()
+        sizes = [len(payloads) for payloads in world.payloads()]
+        assert sizes == [5, 1, 5, 2]
+        assert world.payloads()[0] == [b"a", b"b", b"longer", b"c", b"d"]
+        world.acknowledge()
+        assert await asyncio.gather(*waiting) == [1, 3, 5, 6, 11, 13]
+        assert prices.unacknowledged == 0
+        again = [asyncio.ensure_future(prices.publish_many([b"g"] * n)) for n in (1, 2)]
+        await turns()
+        world.refuse("INVALID: no")
+        found = await asyncio.gather(*again, return_exceptions=True)
+        assert [type(error) for error in found] == [PublishRefused, PublishRefused]
+        await prices.flush()  # both were told: nothing is left to raise here
+        await world.node.close()
+
+    run(main)
+
+
 def test_too_much_unacknowledged_is_no_room_until_some_is() -> None:
     async def main() -> None:
         world = World(PublishLimits(batch_events=4, unacknowledged_events=10))
