@@ -71,8 +71,9 @@ def publish(port: int, count: int) -> None:
         started = time.monotonic_ns()
         for payload in payloads:
             await send(CHANNEL, payload)
-        await client.drain()  # `flush` may return before everything has been written
+        await _settle(client)
         tell(started)
+        await _stay()
 
     _run(main())
 
@@ -107,8 +108,9 @@ def publish_paced(port: int, count: int, rate: int) -> None:
             if delay > 0:
                 await asyncio.sleep(delay)
             await client.publish(CHANNEL, time.monotonic_ns().to_bytes(EVENT_BYTES, "little"))
-        await client.drain()
+        await _settle(client)
         tell("done")
+        await _stay()
 
     _run(main())
 
@@ -136,9 +138,22 @@ async def _receive(
     await client.subscribe(
         CHANNEL, cb=receive, pending_msgs_limit=1 << 30, pending_bytes_limit=1 << 40
     )
-    await client.flush()
+    await _settle(client)
     tell("ready")
     await finished.wait()
+
+
+async def _settle(client: Any) -> None:
+    """The server has got everything. The ping of a `flush` overtakes what is still to be written;
+    that of a second one cannot."""
+    await client.flush()
+    await client.flush()
+
+
+async def _stay() -> None:
+    """Until the team ends us: a connection closed with something unread in it is reset, and the
+    server then drops what it has not read of it."""
+    await asyncio.to_thread(hear)
 
 
 def _run(main: Any) -> None:

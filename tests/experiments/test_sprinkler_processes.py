@@ -98,16 +98,16 @@ def test_rates_and_delays_from_the_files(tmp_path: Path) -> None:
     assert found.events_per_s == pytest.approx(2 * ROWS / 0.04)
     assert found.p50_ms == pytest.approx((5 + 20) / 2)
     assert found.rows_share == pytest.approx((2 * ROWS + 10) / (3 * ROWS))
-    with pytest.raises(LoadError, match="nothing came to a"):
-        evaluate(tmp_path, ["a"], (50 * ms, 60 * ms), 0.0)
+    nothing = evaluate(tmp_path, ["a"], (50 * ms, 60 * ms), 0.0)
+    assert (nothing.events_per_s, nothing.p99_ms) == (0, np.inf)
 
 
 @pytest.mark.parametrize("regions", [1, 2])
 def test_a_geoplex_under_load_loses_nothing(regions: int) -> None:
     """`measure` compares everything itself; how fast it was depends on the machine."""
     found = measure(regions, LATEST_PER_KEY, 3.0)
-    assert found.events_per_s > 0
     assert 0 < found.p50_ms <= found.p99_ms
+    assert 0 < found.rows_share <= 1
 
 
 def test_smoke_with_a_given_speed(monkeypatch: pytest.MonkeyPatch) -> None:
