@@ -28,12 +28,13 @@ ARROWS: dict[str, set[str]] = {
     "deployment": {"core"},
     "protocols": {"core", "wire", "deployment"},
     "log": {"core"},
+    "reporting": {"core"},
     "sim": PURE | {"log"},
     "runtime": PURE | {"log"},
     "geo": NETWORK | {"log"},
     "client": NETWORK | {"log"},
-    "experiments": NETWORK | {"log", "sim", "client", "geo", "api"},
-    "pipeline": {"core.trace", "experiments", "client", "api"},
+    "experiments": NETWORK | {"log", "reporting", "sim", "client", "geo", "api"},
+    "pipeline": {"core.trace", "experiments", "reporting", "client", "api"},
     "api": NETWORK | {"client", "log"},
 }
 ARROWS["web"] = set(ARROWS)
@@ -315,6 +316,7 @@ def test_help_is_light() -> None:
             "from importlib import import_module\nimport_module('epicast.sim')",
         ),
         ("log.segment", "from epicast.wire import frames"),
+        ("reporting.page", "from epicast.experiments import model"),
         ("sim.network", "from epicast.runtime import driver"),
         ("runtime.driver", "import epicast.sim.network"),
         ("client.node", "from epicast.geo import proxy"),

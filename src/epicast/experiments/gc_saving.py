@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from epicast.experiments.key_workload import INSERTIONS_PER_TICK, KeyWorkload, encode_events
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
-from epicast.experiments.plotting import new_figure
 from epicast.experiments.results import Results
 from epicast.log import GcPolicy, History
+from epicast.reporting import new_figure
 
 _EVENTS = {Scale.SMOKE: 200_000, Scale.PAPER: 10_000_000, Scale.BEYOND: 30_000_000}
 _SKEWS = {

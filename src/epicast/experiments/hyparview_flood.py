@@ -12,10 +12,10 @@ from statistics import median
 from epicast.core import EventBatch
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
 from epicast.experiments.overlays import SECOND, grow_overlay
-from epicast.experiments.plotting import new_figure
 from epicast.experiments.results import Results
 from epicast.protocols.catalog import stack_factory
 from epicast.protocols.hyparview import HyParViewConfig
+from epicast.reporting import new_figure
 from epicast.sim.checkers import overlay
 
 _SIZES = {Scale.SMOKE: (96, 20, 1), Scale.PAPER: (512, 500, 3), Scale.BEYOND: (10_000, 50, 1)}

@@ -19,8 +19,8 @@ import numpy as np
 
 from epicast.experiments.key_workload import INSERTIONS_PER_TICK, KeyWorkload
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
-from epicast.experiments.plotting import new_figure
 from epicast.experiments.results import Results
+from epicast.reporting import new_figure
 
 _TICKS = {Scale.SMOKE: 1_000, Scale.PAPER: 20_000, Scale.BEYOND: 200_000}
 _SKEWS = {

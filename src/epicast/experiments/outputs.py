@@ -12,10 +12,10 @@ import msgspec
 from epicast.core.errors import ConfigError
 from epicast.experiments.files import replace_file, replace_text
 from epicast.experiments.model import Claim, Scale
-from epicast.experiments.plotting import render_png
 from epicast.experiments.report import render_report
 from epicast.experiments.sweep import Sweep
 from epicast.experiments.table import write_parquet
+from epicast.reporting import render_png
 
 CLAIMS_FILE = "claims.json"
 RESULTS_FILE = "results.parquet"

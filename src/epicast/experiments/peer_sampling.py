@@ -18,11 +18,11 @@ from epicast.core import Config
 from epicast.core.sampling import derive_seed, sample
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
 from epicast.experiments.overlays import SECOND, grow_overlay
-from epicast.experiments.plotting import new_figure
 from epicast.experiments.results import Results
 from epicast.protocols.catalog import stack_factory
 from epicast.protocols.cyclon import CyclonConfig
 from epicast.protocols.hyparview import HyParViewConfig
+from epicast.reporting import new_figure
 from epicast.sim.overlay import Overlay
 from epicast.sim.simulation import Simulation
 

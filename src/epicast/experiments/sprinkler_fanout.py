@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
-from epicast.experiments.plotting import new_figure
 from epicast.experiments.results import Results
 from epicast.experiments.sprinkler_region import (
     BATCH_MS,
@@ -19,6 +18,7 @@ from epicast.experiments.sprinkler_region import (
     Region,
     Setting,
 )
+from epicast.reporting import new_figure
 
 Sweep = dict[float, tuple[int, ...]]
 """Fanouts by shuffle time in milliseconds."""

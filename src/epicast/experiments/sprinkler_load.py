@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
-from epicast.experiments.plotting import new_figure
 from epicast.experiments.results import Results
 from epicast.experiments.sprinkler_fanout import simulate
 from epicast.experiments.sprinkler_region import (
@@ -18,6 +17,7 @@ from epicast.experiments.sprinkler_region import (
     PAPER_RATE,
     REGIONS,
 )
+from epicast.reporting import new_figure
 
 OUR_RATE = 1_750_000
 """Events per second and proxy: three of them then take the 5.25 M that `python -m bench geo` found

@@ -14,8 +14,8 @@ from statistics import mean
 
 from epicast.experiments.geo_load import LATEST_PER_KEY, PAPER_POLICY, measure
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
-from epicast.experiments.plotting import new_figure
 from epicast.experiments.results import Results
+from epicast.reporting import new_figure
 
 _POLICIES = {"paper": PAPER_POLICY, "latest_per_key": LATEST_PER_KEY}
 _RUNS = {

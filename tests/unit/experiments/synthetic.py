@@ -15,9 +15,9 @@ from random import Random
 import numpy as np
 
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
-from epicast.experiments.plotting import new_figure
 from epicast.experiments.registry import Registry
 from epicast.experiments.results import Results
+from epicast.reporting import new_figure
 
 GATE = "EPICAST_TEST_GATE"
 HERE = "tests.unit.experiments.synthetic"
