@@ -1,0 +1,1 @@
+"""Streams as tables: every event of a geoplex in Delta or Parquet, exactly once."""
