@@ -1,0 +1,127 @@
+"""The files of a log: Arrow streams, one after the other, of which only the newest are kept.
+
+What was written survives the death of the process, not that of the machine. Evidence must never
+stand in the way of what it is about: if a file cannot be written, that is said once and the log
+ends there, which the audit will notice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from io import FileIO
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+from msgspec import Struct
+
+from epicast.evidence.schema import SCHEMAS, EvidenceError, Facts, Kind
+
+log = logging.getLogger("epicast.evidence")
+
+END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""How an Arrow stream ends."""
+
+
+class LogBounds(Struct, frozen=True):
+    file_bytes: int = 64 << 20
+    """A file that has so much is followed by another."""
+    total_bytes: int = 4 << 30
+    """The oldest files are deleted while all of them have more."""
+
+
+class _Written(NamedTuple):
+    path: Path
+    size: int
+    rows: int
+
+
+class LogFiles:
+    def __init__(self, root: Path, facts: Facts, bounds: LogBounds | None = None) -> None:
+        self.schema = SCHEMAS[facts.role]
+        self.folder = root / facts.folder
+        self.rows = 0
+        self.problem = ""
+        """Why nothing is written any more."""
+        self._facts = facts
+        self._bounds = bounds or LogBounds()
+        self._written: deque[_Written] = deque()
+        self._dropped_rows = 0
+        self._number = 0
+        self._file: FileIO
+        self._size = self._file_rows = 0
+        try:
+            self.folder.mkdir(parents=True)
+            self._open_next()
+        except OSError as error:
+            raise EvidenceError(f"no evidence can be written to {root}: {error}") from error
+
+    def write(self, columns: list[pa.Array]) -> None:
+        """Rows, as the columns of the schema."""
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        message = batch.serialize()
+        try:
+            if self._size >= self._bounds.file_bytes:
+                self._finish_file()
+                self._open_next()
+            self._put(message)
+        except OSError as error:
+            self._give_up(error)
+            return
+        self.rows += batch.num_rows
+        self._file_rows += batch.num_rows
+
+    def close(self) -> None:
+        """Say that the log is whole."""
+        if self._file.closed:
+            return
+        end = {"kind": Kind.END, "first": self.rows}
+        self.write(
+            [
+                pa.array([end.get(field.name, b"" if field.type == pa.binary() else 0)], field.type)
+                for field in self.schema
+            ]
+        )
+        try:
+            if not self.problem:
+                self._finish_file()
+        except OSError as error:
+            self._give_up(error)
+
+    def _open_next(self) -> None:
+        self._number += 1
+        self._drop_oldest()
+        path = self.folder / f"{self._number:06}.arrow"
+        self._file = FileIO(path, "xb")
+        self._size = self._file_rows = 0
+        metadata = self._facts.metadata(self._number, self.rows, self._dropped_rows)
+        self._put(self.schema.with_metadata(metadata).serialize())
+
+    def _put(self, piece: pa.Buffer | bytes) -> None:
+        if self.problem:
+            return
+        view = memoryview(piece)
+        self._size += len(view)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def _finish_file(self) -> None:
+        self._put(END_OF_STREAM)
+        self._file.close()
+        self._written.append(_Written(Path(str(self._file.name)), self._size, self._file_rows))
+
+    def _drop_oldest(self) -> None:
+        while self._written and (
+            sum(file.size for file in self._written) + self._bounds.file_bytes
+            > self._bounds.total_bytes
+        ):
+            oldest = self._written.popleft()
+            oldest.path.unlink(missing_ok=True)
+            self._dropped_rows += oldest.rows
+
+    def _give_up(self, error: OSError) -> None:
+        if not self.problem:
+            self.problem = str(error)
+            log.warning("the evidence in %s ends here: %s", self.folder, error)
+        self._file.close()

@@ -1,0 +1,84 @@
+"""Hashes of events, as columns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.core import EventBatch
+from epicast.evidence.schema import BLOCK_BITS
+from epicast.log.kernels.hashes import hash_contents, hash_keys, sum_ranges
+
+Hashes = NDArray[np.uint64]
+_Value = TypeVar("_Value", bound=np.generic)
+
+_NO_OFFSETS = np.empty(0, dtype=np.uint32)
+_NO_KINDS = np.empty(0, dtype=np.uint8)
+_NO_SEQS = np.empty(0, dtype=np.uint64)
+for _column in (_NO_OFFSETS, _NO_KINDS, _NO_SEQS):
+    _column.flags.writeable = False  # like the columns of a batch: compiled for one type only
+
+_SEQ_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_MIX_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
+
+
+class Ranges(NamedTuple):
+    firsts: NDArray[np.uint64]
+    lasts: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
+    digests: Hashes
+
+
+def content_hashes(batch: EventBatch) -> Hashes:
+    """One per row, of its key and payload."""
+    out: Hashes = np.empty(batch.rows, dtype=np.uint64)
+    if batch.rows:
+        lengths = batch.lengths
+        kinds = _NO_KINDS if batch.only_data else _read_only(batch.kinds)
+        data = _read_only(np.frombuffer(batch.data, np.uint8))
+        if lengths is not None:
+            hash_contents(lengths.key, lengths.row, _NO_OFFSETS, kinds, data, out)
+        else:
+            hash_contents(0, 0, _read_only(batch.offsets), kinds, data, out)
+    return out
+
+
+def event_hashes(contents: Hashes, seqs: NDArray[np.uint64]) -> Hashes:
+    """Content hashes and sequence numbers together."""
+    mixed: Hashes = (contents ^ (seqs * _SEQ_FACTOR)) * _MIX_FACTOR
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+def key_hashes(keys: bytes, key_bytes: NDArray[np.uint32], count: int) -> Hashes:
+    """Of `count` keys one after the other; `key_bytes` has one length for all, or one for each."""
+    out: Hashes = np.empty(count, dtype=np.uint64)
+    hash_keys(_read_only(key_bytes), _read_only(np.frombuffer(keys, np.uint8)), out)
+    return out
+
+
+def ranges_of(batch: EventBatch, block_bits: int = BLOCK_BITS) -> Ranges:
+    """What a batch covers, cut where events and tombstones meet and at the ends of blocks."""
+    blocks = ((batch.last - 1) >> block_bits) - ((batch.first - 1) >> block_bits)
+    most = 1 + blocks + (2 * batch.rows if batch.tombstones else 0)
+    firsts, lasts, digests = (np.empty(most, dtype=np.uint64) for _ in range(3))
+    kinds = np.empty(most, dtype=np.uint8)
+    seqs = _read_only(batch.seqs) if batch.tombstones and batch.rows else _NO_SEQS
+    if not batch.rows:
+        seqs = np.zeros(1, dtype=np.uint64)
+        seqs.flags.writeable = False
+    count = sum_ranges(batch.first, batch.last, seqs, content_hashes(batch), block_bits,
+                       firsts, lasts, kinds, digests)  # fmt: skip
+    return Ranges(firsts[:count], lasts[:count], kinds[:count], digests[:count])
+
+
+def total(hashes: Hashes) -> int:
+    return int(hashes.sum(dtype=np.uint64))
+
+
+def _read_only(column: NDArray[_Value]) -> NDArray[_Value]:
+    if column.flags.writeable:
+        column = column.view()
+        column.flags.writeable = False
+    return column

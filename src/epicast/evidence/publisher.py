@@ -1,0 +1,61 @@
+"""What a publisher was told is stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from epicast.core import EventBatch
+from epicast.evidence.files import LogBounds, LogFiles
+from epicast.evidence.hashing import content_hashes, total
+from epicast.evidence.schema import PUBLISHER, Facts, Kind
+
+_FLUSH_ROWS = 4096
+
+
+class PublisherLog:
+    def __init__(
+        self,
+        root: Path,
+        facts: Facts,
+        bounds: LogBounds | None = None,
+        wall_clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._files = LogFiles(root, facts, bounds)
+        self._wall_clock_ns = wall_clock_ns
+        self._rows: list[tuple[int, ...]] = []
+
+    @property
+    def problem(self) -> str:
+        return self._files.problem
+
+    def sent(self, batch: EventBatch) -> tuple[int, int]:
+        """What `acknowledged` wants to know of a publication, to be kept until then."""
+        return self._wall_clock_ns(), total(content_hashes(batch))
+
+    def acknowledged(
+        self, stream: int, epoch: int, last: int, count: int, sent: tuple[int, int], *, exact: bool
+    ) -> None:
+        """`last` is the number of the last of `count` events, or, unless it is `exact`, no lower
+        than that: then the owner had the publication from an earlier attempt."""
+        kind = Kind.ACKED if exact else Kind.ACKED_BELOW
+        when, content = sent
+        self._rows.append(
+            (kind, stream, epoch, last - count + 1, last, when, self._wall_clock_ns(), content)
+        )
+        if len(self._rows) >= _FLUSH_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._rows:
+            columns = zip(*self._rows, strict=True)
+            fields = zip(columns, PUBLISHER, strict=True)
+            self._files.write([pa.array(column, field.type) for column, field in fields])
+            self._rows = []
+
+    def close(self) -> None:
+        self.flush()
+        self._files.close()
