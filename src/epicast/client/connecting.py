@@ -107,6 +107,7 @@ async def _open(address: Address, options: ConnectOptions) -> Node:
     deadline = time.monotonic() + options.timeout
     proxy = await _find(address, options.timeout)
     node = Node(options.publisher or _random_id(), options.limits)
+    node.geoplex = proxy.cluster
     driver = NodeDriver(
         _random_id(),
         (options.listen or address_towards(address)) if options.agent else "",

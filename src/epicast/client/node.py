@@ -38,6 +38,8 @@ class Node:
     def __init__(self, publisher: int, limits: PublishLimits) -> None:
         self.publisher = publisher
         """Its id as a publisher, by which owners recognise what they were sent twice."""
+        self.geoplex = ""
+        """The name of the geoplex it belongs to."""
         self._limits = limits
         self._driver: Driver
         self._edge: Edge
@@ -201,14 +203,20 @@ class Node:
         """As far as this node has heard."""
         return self._heads.get(stream, BEGINNING)
 
-    async def fresh_head(self, stream: int) -> Watermark:
+    async def fresh_head(self, stream: int, timeout: float | None) -> Watermark:
         """As far as the proxy was after this was called."""
+        deadline = None if timeout is None else time.monotonic() + timeout
         self._raise_over()
         asked = time.monotonic_ns()
         self._edge.ask()
         self._driver.wake()
         while self._asked_at < asked:
-            await self._news.wait()
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not await self._news.wait(left):
+                raise ConnectFailed(
+                    f"the proxy did not answer within {timeout:g} seconds "
+                    f"({self._detached or 'it is silent'})"
+                )
             self._raise_over()
         return self.known_head(stream)
 

@@ -72,12 +72,13 @@ class Stream(PublishingStream):
             save_every=save_every,
         )
 
-    async def head(self) -> Watermark:
+    async def head(self, timeout: float | None = None) -> Watermark:
         """How far the stream is at the proxy: at least as far as when this was called.
 
-        Takes a question and its answer. What is behind it is not necessarily here yet.
+        Takes a question and its answer. What is behind it is not necessarily here yet. Raises
+        `ConnectFailed` if there is no answer within `timeout` seconds.
         """
-        return await self._node.fresh_head(self._info.id)
+        return await self._node.fresh_head(self._info.id, timeout)
 
     def _place(self, after: Watermark | int | None) -> Watermark:
         head = self._node.known_head(self._info.id)

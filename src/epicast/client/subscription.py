@@ -190,8 +190,8 @@ class Subscription:
                 return True
         return False
 
-    async def next_batch(self) -> EventBatch | Reset | None:
-        """A batch as a whole; None if the subscription was closed."""
+    async def next_batch(self, timeout: float | None = None) -> EventBatch | Reset | None:
+        """A batch as a whole; None if the subscription was closed, or none came in time."""
         reading = self._reading
         if reading.has_begun:
             raise Closed(
@@ -199,7 +199,7 @@ class Subscription:
                 "its watermark"
             )
         reading.in_hand = 0
-        batch = await self._next(None)
+        batch = await self._next(timeout)
         if batch is not None:
             reading.hold(batch)
         return batch

@@ -105,6 +105,10 @@ class Node:
         return self._node.attached
 
     @property
+    def geoplex(self) -> str:
+        return self._node.geoplex
+
+    @property
     def publisher(self) -> int:
         return self._node.publisher
 
@@ -169,8 +173,8 @@ class Stream:
     def collect(self, predicate: str, data: bytes = b"", *, key: bytes = b"") -> int:
         return self._caller.wait(lambda: self._stream.collect(predicate, data, key=key))
 
-    def head(self) -> Watermark:
-        return self._caller.wait(self._stream.head)
+    def head(self, timeout: float | None = None) -> Watermark:
+        return self._caller.wait(lambda: self._stream.head(timeout))
 
     def subscribe(
         self,
@@ -209,10 +213,13 @@ class Subscription:
 
     def batches(self) -> Iterator[EventBatch | Reset]:
         while True:
-            batch = self._caller.wait(self._subscription.next_batch)
+            batch = self.next_batch()
             if batch is None:
                 return
             yield batch
+
+    def next_batch(self, timeout: float | None = None) -> EventBatch | Reset | None:
+        return self._caller.wait(lambda: self._subscription.next_batch(timeout))
 
     @overload
     def get(self) -> Item: ...
