@@ -8,9 +8,11 @@ committed is listed in `_commits/`, one small file per commit, written once the 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +43,18 @@ class Commit(Struct, frozen=True, kw_only=True):
     add: tuple[StoredFile, ...]
     remove: tuple[str, ...] = ()
     watermarks: dict[str, Watermark]
+    compacted: dict[str, Watermark] = {}
+    """Up to where compaction applied the streams' own garbage collection."""
 
 
 class ParquetBronze:
-    """One writer at a time."""
+    """Whoever commits holds the lock meanwhile."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / COMMITS).mkdir(parents=True, exist_ok=True)
         self._stored: dict[str, StoredFile] = {}
+        self._written: dict[str, float] = {}
         self._newest: Commit | None = None
         self.refresh()
 
@@ -72,22 +77,41 @@ class ParquetBronze:
     def watermarks(self) -> dict[str, Watermark]:
         return {} if self._newest is None else dict(self._newest.watermarks)
 
+    def compacted(self) -> dict[str, Watermark]:
+        return {} if self._newest is None else dict(self._newest.compacted)
+
+    def stored(self) -> list[StoredFile]:
+        return list(self._stored.values())
+
+    def written(self, path: str) -> float:
+        """When a file was committed, in seconds since 1970."""
+        return self._written[path]
+
     def last_batch(self) -> int:
         return -1 if self._newest is None else self._newest.batch
 
     def commit(
         self, batch: int, files: Sequence[NewFile], watermarks: Mapping[str, Watermark]
     ) -> bool:
-        self.refresh()
-        if batch <= self.last_batch():
-            return False
-        self._put_in_place(batch, files)
-        self.append(
-            batch,
-            [StoredFile(place_of(batch, file), file.rows, file.size) for file in files],
-            watermarks=watermarks,
-        )
+        with self.locked():
+            self.refresh()
+            if batch <= self.last_batch():
+                return False
+            self._put_in_place(batch, files)
+            self.append(
+                batch,
+                [StoredFile(place_of(batch, file), file.rows, file.size) for file in files],
+                watermarks=watermarks,
+                compacted=self.compacted(),
+            )
         return True
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else commits meanwhile; a process that dies lets go."""
+        with (self.folder / COMMITS / ".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def append(
         self,
@@ -96,8 +120,9 @@ class ParquetBronze:
         remove: Sequence[str] = (),
         *,
         watermarks: Mapping[str, Watermark],
+        compacted: Mapping[str, Watermark],
     ) -> None:
-        """A commit of files that are in place."""
+        """A commit of files that are in place; to be called under the lock, after `refresh`."""
         commit = Commit(
             version=self.version + 1,
             batch=batch,
@@ -105,6 +130,7 @@ class ParquetBronze:
             add=tuple(add),
             remove=tuple(remove),
             watermarks=dict(watermarks),
+            compacted=dict(compacted),
         )
         write_whole(self._commit_path(commit.version), msgspec.json.encode(commit))
         self._take(commit)
@@ -135,7 +161,9 @@ class ParquetBronze:
         self._newest = commit
         for path in commit.remove:
             self._stored.pop(path, None)
+            self._written.pop(path, None)
         self._stored.update((file.path, file) for file in commit.add)
+        self._written.update((file.path, commit.time) for file in commit.add)
 
     def _commit_path(self, version: int) -> Path:
         return self.folder / COMMITS / f"{version:020}.json"
