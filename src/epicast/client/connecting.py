@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Generator
+from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from epicast.client.addresses import address_towards, parse_url
 from epicast.client.buffers import AgentBuffers
 from epicast.client.errors import ConnectFailed
+from epicast.client.evidence import NodeEvidence
 from epicast.client.node import Node
 from epicast.client.publishing import PublishLimits
 from epicast.core import MAX_NODE_ID, ConfigError, EpicastError, NodeId, Peer
@@ -33,6 +35,7 @@ class ConnectOptions(Struct, frozen=True, kw_only=True):
     listen: str | None
     config: AgentConfig | ClientConfig | None
     limits: PublishLimits
+    evidence: Path | None = None
 
     def __post_init__(self) -> None:
         if self.timeout <= 0:
@@ -56,6 +59,7 @@ def connect(
     listen: str | None = None,
     config: AgentConfig | ClientConfig | None = None,
     limits: PublishLimits | None = None,
+    evidence: str | Path | None = None,
 ) -> Connecting:
     """Connect to a proxy: `async with connect(...) as node`, or `node = await connect(...)`.
 
@@ -64,8 +68,9 @@ def connect(
     default the address of this machine as seen from the proxy); with `agent=False` the node only
     talks to the proxy. `publisher` is the id under which owners recognise events they were sent
     twice; random, unless the application wants that across its own restarts. `config` and
-    `limits` set the protocol's and the publisher's bounds. Raises `ConnectFailed` when nobody is
-    found within `timeout` seconds.
+    `limits` set the protocol's and the publisher's bounds. In the folder `evidence` it is written
+    down what was acknowledged and what subscriptions got, for `epicast audit`. Raises
+    `ConnectFailed` when nobody is found within `timeout` seconds.
     """
     options = ConnectOptions(
         agent=agent,
@@ -74,6 +79,7 @@ def connect(
         listen=listen,
         config=config,
         limits=limits or PublishLimits(),
+        evidence=None if evidence is None else Path(evidence),
     )
     return Connecting(parse_url(address), options)
 
@@ -106,7 +112,8 @@ class Connecting:
 async def _open(address: Address, options: ConnectOptions) -> Node:
     deadline = time.monotonic() + options.timeout
     proxy = await _find(address, options.timeout)
-    node = Node(options.publisher or _random_id(), options.limits)
+    evidence = None if options.evidence is None else NodeEvidence(options.evidence)
+    node = Node(options.publisher or _random_id(), options.limits, evidence)
     node.geoplex = proxy.cluster
     driver = NodeDriver(
         _random_id(),
@@ -128,6 +135,8 @@ async def _open(address: Address, options: ConnectOptions) -> Node:
             # A sidecar takes part in the region for its clients: those need not, and cannot.
             await node.close()
             return await _open(address, replace(options, agent=False, config=None))
+        if evidence is not None:
+            evidence.start(proxy.cluster, node.region, node.streams())
     except BaseException:
         await (node.close() if node.is_running else driver.stop())
         raise

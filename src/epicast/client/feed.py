@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from epicast.client.edges import Driver, Edge
 from epicast.client.errors import Closed
+from epicast.client.evidence import NodeEvidence
 from epicast.client.freshness import Freshness
 from epicast.client.items import Reset, Watermark
 from epicast.core import EpicastError, EventBatch
@@ -25,9 +26,9 @@ _PINS_TOO_MUCH = 32
 class Feed:
     """Used in the loop's thread only."""
 
-    __slots__ = ("_arrived", "_bell", "_driver", "_edge", "_forget", "_handed", "_handed_bytes",
-                 "_queue", "_report_bytes", "_restarts", "ended", "error", "freshness",
-                 "info", "number")  # fmt: skip
+    __slots__ = ("_arrived", "_bell", "_driver", "_edge", "_evidence", "_forget", "_handed",
+                 "_handed_bytes", "_place", "_queue", "_report_bytes", "_restarts", "ended",
+                 "error", "freshness", "info", "number")  # fmt: skip
 
     def __init__(
         self,
@@ -55,6 +56,15 @@ class Feed:
         self._edge = edge
         self._driver = driver
         self._forget = forget
+        self._evidence: NodeEvidence | None = None
+        self._place = start
+        """How far evidence says it is."""
+
+    def note_all(self, evidence: NodeEvidence, start: Watermark) -> None:
+        """Write down what the application gets; `start` is where it begins, as far as known."""
+        self._evidence = evidence
+        self._place = start
+        evidence.opened(self.number, self.info.id, start)
 
     # -- from the protocol -----------------------------------------------------------------------
 
@@ -101,9 +111,22 @@ class Feed:
         if not self._queue:
             return None
         batch = self._queue.popleft()
+        if self._evidence is not None:
+            self._note(self._evidence, batch)
         if isinstance(batch, EventBatch):
             self._handed = batch
         return batch
+
+    def _note(self, evidence: NodeEvidence, item: EventBatch | Reset) -> None:
+        stream = self.info.id
+        if isinstance(item, Reset):
+            self._place = item.watermark
+        else:
+            if item.epoch != self._place.epoch:  # it was not known when the subscription began
+                place = Watermark(item.epoch, item.first - 1)
+                evidence.handed_out(self.number, stream, Reset(stream, place))
+            self._place = Watermark(item.epoch, item.last)
+        evidence.handed_out(self.number, stream, item)
 
     def _report(self, batch: EventBatch) -> None:
         # A number of an epoch that is over would be taken for one of the present epoch.
@@ -127,6 +150,8 @@ class Feed:
         self.error = error
         if error is None:
             self._queue.clear()
+        if self._evidence is not None:
+            self._evidence.closed(self.number, self.info.id, self._place)
         self._forget(self.number)
         self._bell.ring()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from epicast.client.edges import Driver, Edge
 from epicast.client.errors import Closed, ConnectFailed, PublishRefused, UnknownStream
+from epicast.client.evidence import NodeEvidence
 from epicast.client.feed import Feed
 from epicast.client.items import BEGINNING, Watermark
 from epicast.client.outbox import Outbox
@@ -35,12 +36,15 @@ class Node:
     """Made by `connect`. Loses its proxy and finds it again by itself: what was published is sent
     again, subscriptions go on where they were."""
 
-    def __init__(self, publisher: int, limits: PublishLimits) -> None:
+    def __init__(
+        self, publisher: int, limits: PublishLimits, evidence: NodeEvidence | None = None
+    ) -> None:
         self.publisher = publisher
         """Its id as a publisher, by which owners recognise what they were sent twice."""
         self.geoplex = ""
         """The name of the geoplex it belongs to."""
         self._limits = limits
+        self._evidence = evidence
         self._driver: Driver
         self._edge: Edge
         self._outbox: Outbox
@@ -101,7 +105,7 @@ class Node:
         stream = self._streams.get(info.id)
         if stream is None:
             first = 1 if first_sequence is None else first_sequence
-            stream = Stream(self, info, self._outbox, first, self._limits)
+            stream = Stream(self, info, self._outbox, first, self._limits, self._evidence)
             self._streams[info.id] = stream
         elif first_sequence is not None and first_sequence != stream.next_sequence:
             raise PublishRefused(
@@ -142,6 +146,8 @@ class Node:
         if first:
             await end_task(self._watch)
         await self._driver.stop()
+        if self._evidence is not None:
+            await self._evidence.close()
 
     async def __aenter__(self) -> Node:
         return self
@@ -193,6 +199,9 @@ class Node:
         feed = self._feeds[number] = Feed(
             number, info, start, window_bytes, self._edge, self._driver, self._forget_feed
         )
+        if self._evidence is not None:
+            epoch = start.epoch or self.known_head(info.id).epoch
+            feed.note_all(self._evidence, Watermark(epoch, start.seq))
         saving = None if resume is None else AutoSave(resume, info.name, save_every)
         return Subscription(feed, Reading(start, tombstones=tombstones), saving)
 
@@ -230,7 +239,8 @@ class Node:
     def on_acknowledge(self, publication: Publication, level: str, seq: int) -> None:
         stream = self._streams.get(publication.batch.stream)
         if stream is not None:
-            stream.on_acknowledged(publication.first, seq)
+            epoch = self.known_head(publication.batch.stream).epoch
+            stream.on_acknowledged(publication.first, seq, epoch)
         self._outbox.pump()
 
     def on_refuse(self, publication: Publication, error: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from epicast.client.checking import EventChecks
 from epicast.client.errors import Closed, NoRoom, PublishRefused
+from epicast.client.evidence import NodeEvidence
 from epicast.client.outbox import Outbox, Outgoing
 from epicast.client.tickets import Ticket, Waiter
 from epicast.core import Config, ConfigError, EpicastError, EventBatch, EventKind
@@ -45,7 +46,12 @@ class PublishingStream:
     """Base of `Stream`."""
 
     def __init__(
-        self, info: StreamInfo, outbox: Outbox, first_sequence: int, limits: PublishLimits
+        self,
+        info: StreamInfo,
+        outbox: Outbox,
+        first_sequence: int,
+        limits: PublishLimits,
+        evidence: NodeEvidence | None = None,
     ) -> None:
         if first_sequence < 1:
             raise ConfigError(f"first_sequence: {first_sequence} is not at least 1")
@@ -75,6 +81,7 @@ class PublishingStream:
         self._refusal: PublishRefused | None = None
         """Of events that nobody waits for; whoever publishes or flushes next is told."""
         self._closed: EpicastError | None = None
+        self._evidence = evidence
         self._limit = 0
         """How many events may be gathered before something else has to be done."""
         self._set_limit()
@@ -231,9 +238,15 @@ class PublishingStream:
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def on_acknowledged(self, first: int, seq: int) -> None:
+    def on_acknowledged(self, first: int, seq: int, epoch: int) -> None:
         ticket = self._tickets.pop(first, None)
         if ticket is not None:
+            if self._evidence is not None and ticket.evidence is not None:
+                number = first - self._refused  # what was refused left its numbers to the others
+                self._evidence.acknowledged(
+                    (self._info.id, epoch), self._outbox.publisher, number, ticket.count, seq,
+                    ticket.evidence,
+                )  # fmt: skip
             self._forget(ticket)
             ticket.acknowledge(seq)
 
@@ -318,7 +331,9 @@ class PublishingStream:
             waiting = [waiter for waiter in self._waiters if waiter.first < self._unsent]
             if waiting:
                 self._waiters = [w for w in self._waiters if w.last >= self._unsent]
-            self._tickets[first] = Ticket(first, piece.rows, piece.payload_bytes, waiting)
+            ticket = self._tickets[first] = Ticket(first, piece.rows, piece.payload_bytes, waiting)
+            if self._evidence is not None:
+                ticket.evidence = self._evidence.sent(piece)
             self._outbox.send(Outgoing(piece, first, level))
 
     def _set_limit(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from epicast.client.evidence import NodeEvidence
 from epicast.client.items import BEGINNING, Watermark
 from epicast.client.outbox import Outbox
 from epicast.client.publishing import PublishingStream, PublishLimits
@@ -28,8 +29,9 @@ class Stream(PublishingStream):
         outbox: Outbox,
         first_sequence: int,
         limits: PublishLimits,
+        evidence: NodeEvidence | None = None,
     ) -> None:
-        super().__init__(info, outbox, first_sequence, limits)
+        super().__init__(info, outbox, first_sequence, limits, evidence)
         self._node = node
 
     @property

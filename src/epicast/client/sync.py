@@ -16,6 +16,7 @@ fast as an asynchronous one. Ctrl-C interrupts any call and leaves the node usab
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, overload
 
@@ -44,6 +45,7 @@ def connect(
     listen: str | None = None,
     config: AgentConfig | ClientConfig | None = None,
     limits: PublishLimits | None = None,
+    evidence: str | Path | None = None,
 ) -> Node:
     """As `epicast.connect`, already connected. To be closed, or used in a `with` block."""
     connection = connecting.connect(
@@ -54,6 +56,7 @@ def connect(
         listen=listen,
         config=config,
         limits=limits,
+        evidence=evidence,
     )
     caller = Caller()
     try:

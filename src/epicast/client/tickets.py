@@ -18,7 +18,7 @@ class Waiter(NamedTuple):
 
 
 class Ticket:
-    __slots__ = ("count", "first", "size", "waiters")
+    __slots__ = ("count", "evidence", "first", "size", "waiters")
 
     def __init__(self, first: int, count: int, size: int, waiters: Sequence[Waiter]) -> None:
         """`waiters`: those who wait for any of its events."""
@@ -26,6 +26,8 @@ class Ticket:
         self.count = count
         self.size = size
         self.waiters = waiters
+        self.evidence: tuple[int, int] | None = None
+        """What was noted when it was sent."""
 
     @property
     def attended(self) -> bool:

@@ -19,6 +19,7 @@ from epicast.deployment.naming import (
 from epicast.deployment.problems import Problem, raise_if_any
 from epicast.deployment.sections import (
     BudgetSection,
+    EvidenceSection,
     LinkSection,
     RegionSection,
     Section,
@@ -40,6 +41,7 @@ class GeoplexDocument(Section, frozen=True, kw_only=True):
         default_factory=dict
     )
     budget: BudgetSection = field(default_factory=BudgetSection)
+    evidence: EvidenceSection | None = None
     proxies: dict[str, Any] = field(default_factory=dict)
     """Settings of the protocol between regions; who runs it knows their type."""
     agents: dict[str, Any] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from typing import Protocol as Interface
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epicast.core.errors import ConfigError
 from epicast.core.ids import NodeId, Peer
@@ -32,6 +33,7 @@ from epicast.deployment.sections import (
     DEFAULT_SYNC_INTERVAL_NS,
     Ack,
     BudgetSection,
+    EvidenceSection,
     LinkSection,
     StreamSection,
 )
@@ -95,6 +97,8 @@ class Geoplex(Struct, frozen=True, kw_only=True):
     links: Mapping[tuple[str, str], Link]
     """Those that differ from the default; ask `link`."""
     budget: BudgetSection
+    evidence: EvidenceSection | None = None
+    """Whether and where logs for audits are written; its folder is relative to nothing."""
 
     def region(self, name: str) -> Region:
         if name not in self.regions:
@@ -187,7 +191,14 @@ def parse_geoplex(text: str, source_name: str, folder: str = "") -> Geoplex:
         },
         links=_links(document.links),
         budget=document.budget,
+        evidence=_evidence(document.evidence, folder),
     )
+
+
+def _evidence(section: EvidenceSection | None, folder: str) -> EvidenceSection | None:
+    if section is None:
+        return None
+    return replace(section, folder=posixpath.join(folder, section.folder))
 
 
 def _stream(name: str, section: StreamSection, *, durable: bool) -> Stream:

@@ -109,6 +109,20 @@ class LinkSection(Section, frozen=True, kw_only=True):
             raise ConfigError("says nothing; give latency, bandwidth, loss or via, or remove it")
 
 
+class EvidenceSection(Section, frozen=True, kw_only=True):
+    """Logs for audits, see `docs/evidence.md`."""
+
+    folder: str
+    """Where proxies write theirs, relative to the file."""
+    file_size_bytes: SomeBytes = 64 << 20
+    total_size_bytes: SomeBytes = 4 << 30
+    """Of one log; the oldest files are deleted when there is more."""
+
+    def __post_init__(self) -> None:
+        if not self.folder.strip() or "\0" in self.folder:
+            raise_if_any([Problem(("folder",), "expected a folder")])
+
+
 class StreamSection(Section, frozen=True, kw_only=True):
     owner: str
     description: str = ""

@@ -49,15 +49,16 @@ class OwnerLog:
             chosen = np.flatnonzero(batch.kinds == EventKind.GC).tolist()
             payloads = batch.payloads()
             gc = msgspec.msgpack.encode([(batch.first + row, payloads[row]) for row in chosen])
+        runs = np.array(batch.runs, dtype="<u8").tobytes()
         self._add(
             (Kind.EVENTS, batch.stream, batch.epoch, batch.first, batch.last,
-             self._wall_clock_ns(), contents, keys, key_bytes, sizes, gc),
+             self._wall_clock_ns(), contents, keys, key_bytes, sizes, gc, runs),
             len(contents) + len(keys),
         )  # fmt: skip
 
     def dropped(self, stream: int, epoch: int, last: int) -> None:
         """Retention has taken everything up to `last`."""
-        row = (Kind.DROPPED, stream, epoch, 1, last, self._wall_clock_ns(), *(b"",) * 5)
+        row = (Kind.DROPPED, stream, epoch, 1, last, self._wall_clock_ns(), *(b"",) * 6)
         self._add(row, 0)
 
     def _add(self, row: tuple[object, ...], size: int) -> None:

@@ -37,15 +37,22 @@ class PublisherLog:
         return self._wall_clock_ns(), total(content_hashes(batch))
 
     def acknowledged(
-        self, stream: int, epoch: int, last: int, count: int, sent: tuple[int, int], *, exact: bool
+        self,
+        stream: int,
+        epoch: int,
+        publisher: int,
+        first: int,
+        count: int,
+        below: int,
+        sent: tuple[int, int],
     ) -> None:
-        """`last` is the number of the last of `count` events, or, unless it is `exact`, no lower
-        than that: then the owner had the publication from an earlier attempt."""
-        kind = Kind.ACKED if exact else Kind.ACKED_BELOW
+        """`count` events from the publisher's own number `first` on are stored in the stream, none
+        of them above `below`."""
         when, content = sent
         self._rows.append(
-            (kind, stream, epoch, last - count + 1, last, when, self._wall_clock_ns(), content)
-        )
+            (Kind.ACKED, stream, epoch, first, first + count - 1, publisher, below, when,
+             self._wall_clock_ns(), content)
+        )  # fmt: skip
         if len(self._rows) >= _FLUSH_ROWS:
             self.flush()
 

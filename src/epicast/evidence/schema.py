@@ -34,12 +34,10 @@ class Kind(IntEnum):
     EVENTS = 1
     """Stored by the owner, or handed to the application."""
     ACKED = 1
-    """A publication has the numbers `first`..`last`."""
+    """A publication, by its publisher's own numbers, is stored."""
     TOMBSTONES = 2
     DROPPED = 2
     """The owner keeps nothing below `last` + 1 any more: retention."""
-    ACKED_BELOW = 2
-    """A publication sent more than once: its numbers are not above `last`."""
     RESET = 3
     """The stream goes on in `epoch` at `first`."""
     CLOSED = 4
@@ -105,7 +103,14 @@ OWNER = _schema(
     ("key_bytes", pa.binary()),
     ("sizes", pa.binary()),
     ("gc", pa.binary()),
+    ("runs", pa.binary()),
 )
-PUBLISHER = _schema(("sent", pa.int64()), ("acked", pa.int64()), ("content", pa.uint64()))
+PUBLISHER = _schema(
+    ("publisher", pa.uint64()),
+    ("below", pa.uint64()),
+    ("sent", pa.int64()),
+    ("acked", pa.int64()),
+    ("content", pa.uint64()),
+)
 SUBSCRIBER = _schema(("subscription", pa.uint32()), ("time", pa.int64()), ("digest", pa.uint64()))
 SCHEMAS = {Role.OWNER: OWNER, Role.PUBLISHER: PUBLISHER, Role.SUBSCRIBER: SUBSCRIBER}

@@ -12,6 +12,7 @@ from random import Random
 from epicast.core import Peer
 from epicast.deployment import Address, Geoplex
 from epicast.geo.admission import Admission
+from epicast.geo.evidence import ProxyEvidence
 from epicast.geo.memory import resident_bytes
 from epicast.geo.plans import limits_of, proxy_plan, reachable_peer, stream_store
 from epicast.geo.status import ProxyStatus, StreamStatus, encode_status
@@ -41,7 +42,9 @@ class ProxyService:
             stream.id: stream_store(stream, region, folder, self._config.max_publishers)
             for stream in geoplex.streams.values()
         }
-        self.storage = HistoryStorage(stores, folder)
+        self._evidence = ProxyEvidence.wanted(geoplex, region)
+        on_stored = self._evidence.stored if self._evidence is not None else None
+        self.storage = HistoryStorage(stores, folder, on_stored=on_stored)
         self.driver = NodeDriver(
             self._region.id,
             self._region.listen.host,
@@ -52,7 +55,7 @@ class ProxyService:
             seed=secrets.randbits(63),
         )
         owned = geoplex.streams_of(region)
-        self._upkeep = Upkeep(region, owned, self.storage, self.driver)
+        self._upkeep = Upkeep(region, owned, self.storage, self.driver, self._evidence)
         self.protocol: Proxy | None = None
         self._started_at = time.monotonic()
 
@@ -64,6 +67,9 @@ class ProxyService:
     async def start(self) -> Peer:
         """Open the histories, which can take seconds, and serve; returns who this is to others."""
         await in_thread(warm_up)
+        if self._evidence is not None:
+            await self.storage.recover()
+            await in_thread(self._open_evidence)
         listening = await self.driver.listen()
         node = reachable_peer(self._region, listening)
         streams = self._geoplex.streams.values()
@@ -91,7 +97,13 @@ class ProxyService:
         try:
             await self.driver.stop()
         finally:
+            if self._evidence is not None:
+                self._evidence.close()
             await self.storage.close()
+
+    def _open_evidence(self) -> None:
+        assert self._evidence is not None
+        self._evidence.open(self.storage)
 
     # -- looking inside --------------------------------------------------------------------------
 

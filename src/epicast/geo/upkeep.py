@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from epicast.core import EventBatch, EventKind
 from epicast.deployment import Stream
 from epicast.deployment.naming import node_id_of
+from epicast.geo.evidence import ProxyEvidence
 from epicast.runtime import NodeDriver
 from epicast.runtime.errors import DriverError
 from epicast.runtime.history_storage import HistoryStorage
@@ -28,10 +29,16 @@ class Upkeep:
     """`owned`: the streams numbered here, the only ones whose expiry is decided here."""
 
     def __init__(
-        self, region: str, owned: Sequence[Stream], storage: HistoryStorage, driver: NodeDriver
+        self,
+        region: str,
+        owned: Sequence[Stream],
+        storage: HistoryStorage,
+        driver: NodeDriver,
+        evidence: ProxyEvidence | None = None,
     ) -> None:
         self._storage = storage
         self._driver = driver
+        self._evidence = evidence
         self._publisher = node_id_of(f"{region}/expiry")
         self._expiring = {
             stream.id: expiry_period_ns(stream.max_age_ns)
@@ -57,6 +64,8 @@ class Upkeep:
             try:
                 await self._storage.maintain(time.time_ns())
                 self._expire(time.monotonic_ns(), time.time_ns())
+                if self._evidence is not None:
+                    self._evidence.keep_up()
             except Exception:
                 log.exception("upkeep of the histories failed; it is tried again")
             pause = max(EVERY_S, (time.monotonic() - began) / MAX_SHARE)

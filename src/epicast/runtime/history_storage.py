@@ -42,6 +42,10 @@ _MOST_UNSYNCED_BYTES = 64 << 20
 """A history that need not be synced is, behind everybody's back, once so much is not."""
 
 
+OnStored = Callable[[Sequence[EventBatch], bool], None]
+"""Batches of one stream, and whether they are on disk."""
+
+
 class StreamStore(Struct, frozen=True, kw_only=True):
     """How one stream is kept."""
 
@@ -63,8 +67,10 @@ class HistoryStorage:
         folder: Path | None = None,
         *,
         wall_clock_ns: Callable[[], int] = time.time_ns,
+        on_stored: OnStored | None = None,
     ) -> None:
-        """`folder` is for saved values and the incarnation; None: they are kept in memory."""
+        """`folder` is for saved values and the incarnation; None: they are kept in memory.
+        `on_stored` is told what has become stable, before anybody else is."""
         folders = [store.folder for store in streams.values() if store.folder is not None]
         for path in folders:
             if folders.count(path) > 1:
@@ -77,6 +83,7 @@ class HistoryStorage:
         self._locks = {stream: asyncio.Lock() for stream in self._stores}
         """Held while a history is being synced in another thread."""
         self._complaints: dict[int, str] = {}
+        self._on_stored = on_stored
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -173,6 +180,7 @@ class HistoryStorage:
             if self._must_wait(stream, batches):
                 return None
         failures = self._append_all(by_stream)
+        self._tell(by_stream, failures)
         if saves and self._state is not None:
             self._state = State(self._state.incarnation, {**self._state.saved, **saves})
         return failures
@@ -188,6 +196,7 @@ class HistoryStorage:
             failures = self._append_all(by_stream)
             for stream, error in (await self._sync(by_stream.keys() - failures.keys())).items():
                 failures[stream] = error
+            self._tell(by_stream, failures)
         if failures and len(failures) == len(by_stream):
             if state is not None and self._file is not None:
                 self._file.discard()
@@ -220,6 +229,12 @@ class HistoryStorage:
                 log.warning("stream %d cannot be appended to: %s", stream, error)
                 failures[stream] = str(error)
         return failures
+
+    def _tell(self, by_stream: Mapping[int, list[EventBatch]], failures: Failures) -> None:
+        if self._on_stored is not None:
+            for stream, batches in by_stream.items():
+                if stream not in failures:
+                    self._on_stored(batches, self._promises_disk(stream))
 
     async def _sync(self, streams: Sequence[int] | set[int]) -> dict[int, str]:
         """Sync those that promise it, all at the same time; the failures."""

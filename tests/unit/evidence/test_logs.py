@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from epicast.core import EventBatch, EventKind
+from epicast.core import EventBatch, EventKind, Run
 from epicast.evidence import (
     EvidenceError,
     Facts,
@@ -59,7 +59,7 @@ def test_an_owner(tmp_path: Path) -> None:
     log.stored(even)
     gc = gc_payload(parse('key == "k1"'))
     mixed = EventBatch.build(
-        7, 3, [b"xyz", gc, b""], keys=[b"long", b"", b"k2"], epoch=4,
+        7, 3, [b"xyz", gc, b""], keys=[b"long", b"", b"k2"], epoch=4, runs=[Run(99, 5, 3)],
         kinds=[EventKind.DATA, EventKind.GC, EventKind.DATA],
     )  # fmt: skip
     log.stored(mixed)
@@ -69,12 +69,13 @@ def test_an_owner(tmp_path: Path) -> None:
     assert first | {"contents": None} == {
         "kind": Kind.EVENTS, "stream": 7, "epoch": 0, "first": 1, "last": 2, "time": 1_000,
         "contents": None, "keys": b"k1k2", "key_bytes": b"\2\0\0\0", "sizes": b"\1\0\0\0",
-        "gc": b"",
+        "gc": b"", "runs": b"",
     }  # fmt: skip
     assert first["contents"] == content_hashes(even).tobytes()
     assert (second["keys"], second["epoch"], second["time"]) == (b"longk2", 4, 1_010)
     assert np.frombuffer(second["key_bytes"], "<u4").tolist() == [4, 0, 2]
     assert np.frombuffer(second["sizes"], "<u4").tolist() == [3, len(gc), 0]
+    assert np.frombuffer(second["runs"], "<u8").tolist() == [99, 5, 3]
     assert msgspec.msgpack.decode(second["gc"]) == [[4, gc]]
     assert (dropped["kind"], dropped["last"]) == (Kind.DROPPED, 2)
     assert (end["kind"], end["first"]) == (Kind.END, 3)
@@ -88,14 +89,13 @@ def test_a_publisher(tmp_path: Path) -> None:
     log = PublisherLog(tmp_path, facts(Role.PUBLISHER), wall_clock_ns=clock().__next__)
     batch = EventBatch.build(7, 1, [b"x", b"y"])
     sent = log.sent(batch)
-    log.acknowledged(7, 4, 11, 2, sent, exact=True)
-    log.acknowledged(7, 4, 20, 2, sent, exact=False)
+    log.acknowledged(7, 4, 99, 10, 2, 20, sent)
     log.close()
-    (row, resent, end), _ = read(tmp_path / "publisher-a-r1")
+    (row, end), _ = read(tmp_path / "publisher-a-r1")
     content = int(content_hashes(batch).sum(dtype=np.uint64))
     assert row == {"kind": Kind.ACKED, "stream": 7, "epoch": 4, "first": 10, "last": 11,
-                   "sent": 1_000, "acked": 1_010, "content": content}  # fmt: skip
-    assert resent["kind"] == Kind.ACKED_BELOW
+                   "publisher": 99, "below": 20, "sent": 1_000, "acked": 1_010,
+                   "content": content}  # fmt: skip
     assert end["kind"] == Kind.END
 
 
