@@ -35,7 +35,7 @@ ARROWS: dict[str, set[str]] = {
     "geo": NETWORK | {"log", "evidence"},
     "client": NETWORK | {"log", "evidence"},
     "experiments": NETWORK | {"log", "reporting", "sim", "client", "geo", "api"},
-    "pipeline": {"core.trace", "log", "experiments", "reporting", "client", "api"},
+    "pipeline": {"core", "log", "evidence", "experiments", "reporting", "client", "api"},
     "api": NETWORK | {"client", "log"},
 }
 ARROWS["web"] = set(ARROWS)

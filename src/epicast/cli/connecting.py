@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +22,12 @@ FromOption = Annotated[
 ToOption = Annotated[
     str,
     typer.Option("--to", metavar="ADDRESS", help="A proxy or agent.", envvar="EPICAST_ADDRESS"),
+]
+EvidenceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--evidence", metavar="DIR", help="Write down what happens there, for `epicast audit`."
+    ),
 ]
 StreamArgument = Annotated[
     str, typer.Argument(help="A stream, by name; `epicast streams` lists them.")

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from epicast.cli.connecting import DEFAULT_ADDRESS, StreamArgument, ToOption, reminder
+from epicast.cli.connecting import (
+    DEFAULT_ADDRESS,
+    EvidenceOption,
+    StreamArgument,
+    ToOption,
+    reminder,
+)
 from epicast.cli.output import print_json, say
 from epicast.cli.serving import JsonOption
 
@@ -66,6 +72,7 @@ def publish(
             show_default="the stream's own",
         ),
     ] = "",
+    evidence: EvidenceOption = None,
     to: ToOption = DEFAULT_ADDRESS,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,7 +90,7 @@ def publish(
     from epicast.client import PublishRefused, sync
 
     began = time.monotonic()
-    with sync.connect(to, agent=False) as node:
+    with sync.connect(to, agent=False, evidence=evidence) as node:
         target = node.stream(stream)
         waiting = (
             f"Waiting for an acknowledgement: is the proxy of {target.info.region!r} up? "

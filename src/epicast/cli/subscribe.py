@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epicast.cli.connecting import DEFAULT_ADDRESS, FromOption, StreamArgument
+from epicast.cli.connecting import DEFAULT_ADDRESS, EvidenceOption, FromOption, StreamArgument
 
 if TYPE_CHECKING:
     from epicast.client import Item, Reset, Watermark
@@ -52,6 +52,7 @@ def subscribe(
             "--agent", help="Take part in spreading events, instead of only asking the proxy."
         ),
     ] = False,
+    evidence: EvidenceOption = None,
     source: FromOption = DEFAULT_ADDRESS,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
@@ -74,7 +75,7 @@ def subscribe(
 
     saved = WatermarkFile(resume) if resume is not None else None
     printer = _Printer(as_json)
-    with sync.connect(source, agent=agent) as node:
+    with sync.connect(source, agent=agent, evidence=evidence) as node:
         opened = node.stream(stream)
         head = None if follow else opened.head()
         if head is not None and not head.seq:

@@ -136,7 +136,7 @@ async def _open(address: Address, options: ConnectOptions) -> Node:
             await node.close()
             return await _open(address, replace(options, agent=False, config=None))
         if evidence is not None:
-            evidence.start(proxy.cluster, node.region, node.streams())
+            await evidence.start(proxy.cluster, node.region, node.streams())
     except BaseException:
         await (node.close() if node.is_running else driver.stop())
         raise

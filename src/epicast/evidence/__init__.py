@@ -5,7 +5,13 @@ this package only where evidence was asked for: it needs pyarrow and numba.
 """
 
 from epicast.evidence.files import LogBounds, LogFiles
-from epicast.evidence.hashing import content_hashes, event_hashes, key_hashes, ranges_of
+from epicast.evidence.hashing import (
+    content_hashes,
+    event_hashes,
+    key_hashes,
+    ranges_of,
+    warm_up,
+)
 from epicast.evidence.owner import OwnerLog
 from epicast.evidence.publisher import PublisherLog
 from epicast.evidence.schema import BLOCK_BITS, EvidenceError, Facts, Kind, Role
@@ -14,5 +20,5 @@ from epicast.evidence.subscriber import SubscriberLog
 __all__ = [
     "BLOCK_BITS", "EvidenceError", "Facts", "Kind", "LogBounds", "LogFiles", "OwnerLog",
     "PublisherLog", "Role", "SubscriberLog", "content_hashes", "event_hashes", "key_hashes",
-    "ranges_of",
+    "ranges_of", "warm_up",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epicast.core import EventBatch
+from epicast.core import EventBatch, EventKind
 from epicast.evidence.schema import BLOCK_BITS
 from epicast.log.kernels.hashes import hash_contents, hash_keys, sum_ranges
 
@@ -71,6 +71,15 @@ def ranges_of(batch: EventBatch, block_bits: int = BLOCK_BITS) -> Ranges:
     count = sum_ranges(batch.first, batch.last, seqs, content_hashes(batch), block_bits,
                        firsts, lasts, kinds, digests)  # fmt: skip
     return Ranges(firsts[:count], lasts[:count], kinds[:count], digests[:count])
+
+
+def warm_up() -> None:
+    """Have everything compiled, so that nobody waits for it later."""
+    for kinds in (None, [EventKind.DATA, EventKind.GC]):
+        uneven = EventBatch.build(1, 1, [b"a", b"bcd"], seqs=[1, 3], last=4, kinds=kinds)
+        for batch in (uneven, EventBatch.build(1, 1, [b"a", b"b"], kinds=kinds)):
+            ranges_of(batch)
+    key_hashes(b"a", np.ones(1, dtype=np.uint32), 1)
 
 
 def total(hashes: Hashes) -> int:
