@@ -54,18 +54,31 @@ class Measured(Struct, frozen=True):
     """Of the events delivered, those that came as themselves and not as tombstones."""
 
 
-def measure(regions: int, policy: str, seconds: float, *, disk: bool = False) -> Measured:
+def measure(
+    regions: int,
+    policy: str,
+    seconds: float,
+    *,
+    disk: bool = False,
+    evidence: Path | None = None,
+) -> Measured:
+    """With a folder `evidence`, everybody writes down there what happens."""
     names = REGIONS[:regions]
     with tempfile.TemporaryDirectory(prefix="epicast-load-") as folder:
         files = Path(folder)
-        geoplex = parse_geoplex(document(names, policy, files if disk else None), "load")
+        text = document(names, policy, files if disk else None)
+        if evidence is not None:
+            text += f'\n[evidence]\nfolder = "{evidence}"'
+        geoplex = parse_geoplex(text, "load")
         with LocalGeoplex(geoplex, any_ports=True) as local, Team() as team:
             agents = [
-                team.start(follow, local.address(r), list(names), _VIEW, files / f"{r}.npz")
+                team.start(
+                    follow, local.address(r), list(names), _VIEW, files / f"{r}.npz", evidence
+                )
                 for r in names
             ]
             drivers = [
-                team.start(drive, local.address(r), r, seed, _WINDOW, files / f"{r}.npy")
+                team.start(drive, local.address(r), r, seed, _WINDOW, files / f"{r}.npy", evidence)
                 for seed, r in enumerate(names, 1)
             ]
             for part in (*agents, *drivers):

@@ -24,13 +24,19 @@ _LOOK_EVERY_S = 0.02
 
 
 def drive(
-    leader: Leader, address: str, stream: str, seed: int, window: int, times_file: Path
+    leader: Leader,
+    address: str,
+    stream: str,
+    seed: int,
+    window: int,
+    times_file: Path,
+    evidence: Path | None = None,
 ) -> None:
     """Publish in a closed loop, `window` batches at a time, until the moment it is told."""
 
     async def main() -> None:
         source = DrawnStream(stream_id(stream), seed)
-        async with epicast.connect(address, agent=False, publisher=seed) as node:
+        async with epicast.connect(address, agent=False, publisher=seed, evidence=evidence) as node:
             target = node.stream(stream)
             leader.send("ready")
             leader.recv()
@@ -77,14 +83,21 @@ class Follower:
             self.arrivals.append((batch.last, time.monotonic_ns(), batch.rows))
 
 
-def follow(leader: Leader, address: str, streams: list[str], region: int, file: Path) -> None:
+def follow(
+    leader: Leader,
+    address: str,
+    streams: list[str],
+    region: int,
+    file: Path,
+    evidence: Path | None = None,
+) -> None:
     """Follow all streams from their beginning, until everything published is there; view and
     fanout are both `region`."""
 
     async def main() -> None:
         digest(EventBatch.build(1, 1, [b"x"]))  # compiles it, if that is left to do
         config = AgentConfig(view_size=region, fanout=region)
-        async with epicast.connect(address, agent=True, config=config) as node:
+        async with epicast.connect(address, agent=True, config=config, evidence=evidence) as node:
             followers = [Follower(node, name) for name in streams]
             tasks = [spawn(follower.run()) for follower in followers]
             leader.send("ready")

@@ -10,7 +10,13 @@ from msgspec import Struct, inspect
 from epicast.deployment import SimulateSection, StreamWorkload, load_geoplex
 from epicast.deployment.document import GeoplexDocument
 from epicast.deployment.expectations import alternatives, bare, quantity_of
-from epicast.deployment.sections import LinkSection, NodeBudget, RegionSection, StreamSection
+from epicast.deployment.sections import (
+    EvidenceSection,
+    LinkSection,
+    NodeBudget,
+    RegionSection,
+    StreamSection,
+)
 from epicast.protocols.sprinkler import AgentConfig, ProxyConfig
 
 ROOT = Path(__file__).parents[3]
@@ -20,6 +26,7 @@ SECTIONS = {
     "`[regions.NAME]`": RegionSection,
     "`[[links]]`": LinkSection,
     "`[streams.NAME]`": StreamSection,
+    "`[evidence]`": EvidenceSection,
     "`[budget.proxy]` and `[budget.agent]`": NodeBudget,
     "`[proxies]`": ProxyConfig,
     "`[agents]`": AgentConfig,
