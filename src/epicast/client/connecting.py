@@ -36,6 +36,7 @@ class ConnectOptions(Struct, frozen=True, kw_only=True):
     config: AgentConfig | ClientConfig | None
     limits: PublishLimits
     evidence: Path | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if self.timeout <= 0:
@@ -60,6 +61,7 @@ def connect(
     config: AgentConfig | ClientConfig | None = None,
     limits: PublishLimits | None = None,
     evidence: str | Path | None = None,
+    name: str | None = None,
 ) -> Connecting:
     """Connect to a proxy: `async with connect(...) as node`, or `node = await connect(...)`.
 
@@ -69,8 +71,9 @@ def connect(
     talks to the proxy. `publisher` is the id under which owners recognise events they were sent
     twice; random, unless the application wants that across its own restarts. `config` and
     `limits` set the protocol's and the publisher's bounds. In the folder `evidence` it is written
-    down what was acknowledged and what subscriptions got, for `epicast audit`. Raises
-    `ConnectFailed` when nobody is found within `timeout` seconds.
+    down what was acknowledged and what subscriptions got, for `epicast audit`, under `name`, by
+    default that of this machine and process. Raises `ConnectFailed` when nobody is found within
+    `timeout` seconds.
     """
     options = ConnectOptions(
         agent=agent,
@@ -80,6 +83,7 @@ def connect(
         config=config,
         limits=limits or PublishLimits(),
         evidence=None if evidence is None else Path(evidence),
+        name=name,
     )
     return Connecting(parse_url(address), options)
 
@@ -112,7 +116,7 @@ class Connecting:
 async def _open(address: Address, options: ConnectOptions) -> Node:
     deadline = time.monotonic() + options.timeout
     proxy = await _find(address, options.timeout)
-    evidence = None if options.evidence is None else NodeEvidence(options.evidence)
+    evidence = None if options.evidence is None else NodeEvidence(options.evidence, options.name)
     node = Node(options.publisher or _random_id(), options.limits, evidence)
     node.geoplex = proxy.cluster
     driver = NodeDriver(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from epicast.evidence import PublisherLog, SubscriberLog
 
 _FLUSH_EVERY_S = 0.5
+_NOT_FOR_FILES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class NodeEvidence:
@@ -24,7 +26,7 @@ class NodeEvidence:
 
     def __init__(self, folder: Path, name: str | None = None) -> None:
         self._folder = folder
-        self._name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._name = _NOT_FOR_FILES.sub("-", name or f"{socket.gethostname()}-{os.getpid()}")
         self._run = secrets.token_hex(6)
         self._who: dict[str, Any] = {}
         self._publisher: PublisherLog | None = None

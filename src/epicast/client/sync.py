@@ -46,6 +46,7 @@ def connect(
     config: AgentConfig | ClientConfig | None = None,
     limits: PublishLimits | None = None,
     evidence: str | Path | None = None,
+    name: str | None = None,
 ) -> Node:
     """As `epicast.connect`, already connected. To be closed, or used in a `with` block."""
     connection = connecting.connect(
@@ -57,6 +58,7 @@ def connect(
         config=config,
         limits=limits,
         evidence=evidence,
+        name=name,
     )
     caller = Caller()
     try:

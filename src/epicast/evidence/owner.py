@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from epicast.core import EventBatch, EventKind
+from epicast.core import Buffer, EventBatch, EventKind
 from epicast.evidence.files import LogBounds, LogFiles
 from epicast.evidence.hashing import content_hashes
 from epicast.evidence.schema import OWNER, EvidenceError, Facts, Kind
 
 _FLUSH_BYTES = 1 << 20
+_NOTHING = b""
 
 
 class OwnerLog:
@@ -42,9 +43,9 @@ class OwnerLog:
         """A batch that follows what was stored before."""
         if batch.tombstones:
             raise EvidenceError(f"an owner stores events and not tombstones: {batch!r}")
-        contents = content_hashes(batch).tobytes()
+        contents = content_hashes(batch).view(np.uint8).data
         keys, key_bytes, sizes = _columns(batch)
-        gc = b""
+        gc = _NOTHING
         if not batch.only_data:
             chosen = np.flatnonzero(batch.kinds == EventKind.GC).tolist()
             payloads = batch.payloads()
@@ -58,7 +59,7 @@ class OwnerLog:
 
     def dropped(self, stream: int, epoch: int, last: int) -> None:
         """Retention has taken everything up to `last`."""
-        row = (Kind.DROPPED, stream, epoch, 1, last, self._wall_clock_ns(), *(b"",) * 6)
+        row = (Kind.DROPPED, stream, epoch, 1, last, self._wall_clock_ns(), *(_NOTHING,) * 6)
         self._add(row, 0)
 
     def _add(self, row: tuple[object, ...], size: int) -> None:
@@ -71,7 +72,10 @@ class OwnerLog:
         if self._rows:
             columns = zip(*self._rows, strict=True)
             self._files.write(
-                [pa.array(column, field.type) for column, field in zip(columns, OWNER, strict=True)]
+                [
+                    _binary(column) if field.type == pa.binary() else pa.array(column, field.type)
+                    for column, field in zip(columns, OWNER, strict=True)
+                ]
             )
             self._rows = []
             self._bytes = 0
@@ -81,22 +85,33 @@ class OwnerLog:
         self._files.close()
 
 
-def _columns(batch: EventBatch) -> tuple[bytes, bytes, bytes]:
+def _columns(batch: EventBatch) -> tuple[Buffer, Buffer, Buffer]:
     """Keys one after the other, the lengths of keys, and of payloads."""
     data = np.frombuffer(batch.data, np.uint8)
     if batch.lengths is not None:
-        key, payload = batch.lengths.key, batch.lengths.row - batch.lengths.key
-        keys = data.reshape(batch.rows, key + payload)[:, :key] if key else data[:0]
-        return keys.tobytes(), _number(key), _number(payload)
+        key, row = batch.lengths.key, batch.lengths.row
+        if key == row:
+            keys: Buffer = batch.data
+        else:
+            keys = data.reshape(batch.rows, row)[:, :key].tobytes() if key else _NOTHING
+        return keys, _number(key), _number(row - key)
     offsets = batch.offsets
     starts, middles, ends = offsets[:-1:2], offsets[1::2], offsets[2::2]
-    lengths = middles - starts
     # Bytes between the start and the end of a key, for all keys: +1 where one begins, -1 behind.
     inside: NDArray[np.int8] = np.zeros(len(data) + 1, dtype=np.int8)
     np.add.at(inside, starts, 1)
     np.add.at(inside, middles, -1)
-    keys = data[np.cumsum(inside[:-1], dtype=np.int8).astype(bool)]
-    return keys.tobytes(), lengths.tobytes(), (ends - middles).tobytes()
+    chosen = np.cumsum(inside[:-1], dtype=np.int8).astype(bool)
+    return data[chosen].tobytes(), (middles - starts).tobytes(), (ends - middles).tobytes()
+
+
+def _binary(values: Sequence[object]) -> pa.Array:
+    """A column of buffers, each copied once."""
+    ends = np.zeros(len(values) + 1, dtype=np.int32)
+    np.cumsum([len(value) for value in values], out=ends[1:])  # type: ignore[arg-type]
+    whole = b"".join(values)  # type: ignore[arg-type]
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(whole)]
+    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
 
 
 def _number(value: int) -> bytes:

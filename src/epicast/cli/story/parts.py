@@ -34,6 +34,7 @@ class CacheTask(Struct):
     address: str
     streams: list[str]
     slow_s: float = 0.0
+    evidence: str | None = None
 
 
 class Writing(Struct):
@@ -50,6 +51,7 @@ class DatabaseTask(Struct):
     seconds: float
     keys: int
     skew: float
+    evidence: str | None = None
 
 
 class Task(Struct):
@@ -109,10 +111,13 @@ class Cache:
         self._started = time.monotonic()
 
     async def live(self) -> None:
-        async with epicast.connect(self._task.address, agent=True) as node:
-            tasks = [spawn(self._follow(node, name)) for name in self._task.streams]
-            for task in tasks:
-                await task
+        task = self._task
+        async with epicast.connect(
+            task.address, agent=True, evidence=task.evidence, name=task.name
+        ) as node:
+            following = [spawn(self._follow(node, name)) for name in task.streams]
+            for each in following:
+                await each
         self.report.contents = {
             name: contents_digest(values) for name, values in self._values.items()
         }
@@ -163,7 +168,9 @@ class Database:
 
     async def live(self) -> None:
         nodes = {
-            writing.address: await epicast.connect(writing.address, agent=False)
+            writing.address: await epicast.connect(
+                writing.address, agent=False, evidence=self._task.evidence, name="database"
+            )
             for writing in self._task.writings
         }
         started = time.monotonic()

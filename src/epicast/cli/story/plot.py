@@ -34,6 +34,8 @@ class Plot(Struct, frozen=True, kw_only=True):
     """Events per second and region."""
     keys: int = 10_000
     skew: float = 1.1
+    evidence: str | None = None
+    """Folder in which everybody writes down what happens."""
 
 
 class Ending(Struct, frozen=True, kw_only=True):
@@ -71,7 +73,7 @@ class Scene(Struct, kw_only=True):
     link: str
 
 
-def document(relay_ports: tuple[int, int]) -> str:
+def document(relay_ports: tuple[int, int], evidence: str | None = None) -> str:
     """Three regions with a stream each; the way between us and eu can be cut, in both directions
     of dialing."""
     lines = ['name = "demo"']
@@ -81,6 +83,8 @@ def document(relay_ports: tuple[int, int]) -> str:
     for (source, target), port in zip((("us", "eu"), ("eu", "us")), relay_ports, strict=True):
         lines += ["[[links]]", f'from = "{source}"', f'to = "{target}"']
         lines += [f'via = "127.0.0.1:{port}"']
+    if evidence is not None:
+        lines += ["[evidence]", f'folder = "{evidence}"']
     return "\n".join(lines)
 
 
@@ -88,7 +92,8 @@ def play(plot: Plot, say: Say, watch: Callable[[Scene], object]) -> Ending:
     loop = BackgroundLoop("links")
     relays = [loop.run(_opened()) for _ in range(2)]
     try:
-        geoplex = parse_geoplex(document((relays[0].port, relays[1].port)), "demo")
+        text = document((relays[0].port, relays[1].port), plot.evidence)
+        geoplex = parse_geoplex(text, "demo")
         say("Starting three regions, a proxy each: us, eu, ap …")
         with LocalGeoplex(geoplex, any_ports=True, say=say) as local, Cast() as cast:
             for relay, target in zip(relays, ("eu", "us"), strict=True):
@@ -169,7 +174,7 @@ class _Director:
             Writing(f"{region}-invalidations", self._local.address(homes[region]), seed)
             for seed, region in enumerate(REGIONS, 1)
         ]
-        task = DatabaseTask(writings, plot.rate, plot.end_s, plot.keys, plot.skew)
+        task = DatabaseTask(writings, plot.rate, plot.end_s, plot.keys, plot.skew, plot.evidence)
         self._cast.start("the database", Task(database=task))
         while not self._cast.database.published:
             self._cast.listen(0.1)
@@ -197,7 +202,7 @@ class _Director:
 
     def _cache(self, name: str, slow_s: float = 0.0) -> CacheTask:
         address = self._local.address(name.partition("/")[0])
-        return CacheTask(name, address, self._streams, slow_s)
+        return CacheTask(name, address, self._streams, slow_s, self._plot.evidence)
 
     # -- watching --------------------------------------------------------------------------------
 
