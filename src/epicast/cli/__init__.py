@@ -20,6 +20,7 @@ from epicast.cli import (
     demo,
     doctor,
     experiment,
+    lake,
     proxy,
     publish,
     simulate,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     up, publish, subscribe, status, streams, proxy, agent, demo, simulate, swarm, experiment,
-    doctor,
+    doctor, lake,
 )  # fmt: skip
 
 

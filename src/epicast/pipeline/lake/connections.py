@@ -13,8 +13,8 @@ from contextlib import suppress
 from epicast import ConnectFailed, EpicastError, StreamInfo, UnknownStream, Watermark, sync
 from epicast.client.addresses import parse_url
 from epicast.pipeline.lake.errors import LakeOptionError, SourceAway
+from epicast.pipeline.lake.ingestion_options import DEFAULT_PATIENCE_S
 
-DEFAULT_PATIENCE_S = 20.0
 _CONNECT_S = 3.0
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0

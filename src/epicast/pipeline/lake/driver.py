@@ -12,17 +12,17 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from epicast import EpicastError
-from epicast.pipeline.errors import SparkFailed, SparkMissing
-from epicast.pipeline.lake.errors import LakeOptionError, NoLake, WrongLake
-from epicast.pipeline.lake.ingestion import Committed, IngestionOptions, start_query
+from epicast.pipeline.errors import SparkMissing
+from epicast.pipeline.lake.driver_reports import Batch, Failure, Report, Running
+from epicast.pipeline.lake.errors import LakeBusy, LakeOptionError, NoLake, WrongLake
+from epicast.pipeline.lake.ingestion import Committer, start_query
+from epicast.pipeline.lake.ingestion_options import IngestionOptions
 from epicast.pipeline.lake.layout import Lake
 from epicast.pipeline.session import spark_session
 from epicast.pipeline.shipping import shipped_package
@@ -31,23 +31,7 @@ _LOOK_S = 0.2
 _FINAL = (NoLake, WrongLake, LakeOptionError, SparkMissing)
 """Trying again would not help."""
 _FINAL_NAMES = {error.__name__ for error in _FINAL} | {"UnknownStream", "ConfigError"}
-_RAISED = re.compile(r"^(?:pyspark\S*|epicast[\w.]*\.)(\w+): (.+)$", re.MULTILINE)
-
-
-class Running(Struct, frozen=True, tag="running"):
-    """The query has begun."""
-
-
-class Batch(Struct, frozen=True, tag="batch"):
-    committed: Committed
-
-
-class Failure(Struct, frozen=True, tag="failure"):
-    error: str
-    final: bool
-
-
-Report = Running | Batch | Failure
+_RAISED = re.compile(r"^\s*epicast\.[\w.]*?(\w+): (.+)$", re.MULTILINE)
 
 
 def main(options: IngestionOptions) -> int:
@@ -70,17 +54,25 @@ def main(options: IngestionOptions) -> int:
     return 0
 
 
-def _run(lake: Lake, options: IngestionOptions, wanted: _Wanted, report: Any) -> None:
+def _run(
+    lake: Lake, options: IngestionOptions, wanted: _Wanted, report: Callable[[Report], object]
+) -> None:
     with (
         spark_session(options.master, memory=options.memory) as spark,
         shipped_package(spark.sparkContext, options.master),
     ):
-        query = start_query(spark, lake, options, lambda committed: report(Batch(committed)))
+        committer = Committer(lake, options, lambda committed: report(Batch(committed)))
+        query = start_query(spark, lake, options, committer)
         report(Running())
-        while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]
-            if wanted.over:
-                query.stop()
-                return
+        try:
+            while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]
+                if wanted.over:
+                    query.stop()
+                    return
+                if committer.error is not None:
+                    raise committer.error
+        except Exception as error:
+            raise committer.error or error from None
 
 
 class _Wanted:
@@ -107,7 +99,7 @@ def _alone(lake: Lake) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise SparkFailed(f"another ingestion is at work in {lake.folder}") from error
+            raise LakeBusy(f"another ingestion is at work in {lake.folder}") from error
         yield
 
 

@@ -27,3 +27,7 @@ class SourceAway(LakeError):
 
 class TooLittleDisk(LakeError):
     """There is not enough room to begin a batch; nothing was written."""
+
+
+class LakeBusy(LakeError):
+    """Somebody else fills this lake already."""

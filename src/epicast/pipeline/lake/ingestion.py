@@ -12,15 +12,16 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from epicast import Watermark
 from epicast.pipeline.lake.bronze_files import STAGING, BronzeFilesSource
-from epicast.pipeline.lake.connections import DEFAULT_PATIENCE_S
+from epicast.pipeline.lake.driver_reports import Committed
 from epicast.pipeline.lake.errors import TooLittleDisk, WrongLake
+from epicast.pipeline.lake.ingestion_options import IngestionOptions
 from epicast.pipeline.lake.layout import Lake
 from epicast.pipeline.lake.tables import NewFile, write_whole
 
@@ -28,33 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-DEFAULT_MAX_EVENTS = 8_000_000
-DEFAULT_INTERVAL_S = 2.0
-DEFAULT_MIN_FREE_MB = 512
 _NOTE = "epicast.json"
-
-
-class IngestionOptions(Struct, frozen=True, kw_only=True):
-    lake: str
-    proxy: str
-    once: bool = False
-    interval_s: float = DEFAULT_INTERVAL_S
-    master: str = "local[*]"
-    memory: str = "1g"
-    max_events: int = DEFAULT_MAX_EVENTS
-    """In one batch."""
-    patience_s: int = int(DEFAULT_PATIENCE_S)
-    min_free_mb: int = DEFAULT_MIN_FREE_MB
-
-
-class Committed(Struct, frozen=True):
-    """A batch that is in the table now."""
-
-    batch: int
-    rows: int
-    size: int
-    seconds: float
-    watermarks: dict[str, Watermark]
 
 
 class CheckpointNote(Struct, frozen=True):
@@ -72,19 +47,15 @@ class CheckpointNote(Struct, frozen=True):
 
 
 def start_query(
-    spark: SparkSession,
-    lake: Lake,
-    options: IngestionOptions,
-    report: Callable[[Committed], object],
+    spark: SparkSession, lake: Lake, options: IngestionOptions, committer: Committer
 ) -> StreamingQuery:
-    note = checkpoint_of(lake)
     clear_staging(lake)
     spark.dataSource.register(BronzeFilesSource)
     ranges = (
         spark.readStream.format("epicast_bronze_files")
         .option("proxy", options.proxy)
         .option("streams", ",".join(lake.streams))
-        .option("startingOffsets", msgspec.json.encode(note.start).decode())
+        .option("startingOffsets", msgspec.json.encode(committer.start).decode())
         .option("maxEventsPerTrigger", str(options.max_events))
         .option("parts", str(spark.sparkContext.defaultParallelism))
         .option("patience", str(options.patience_s))
@@ -92,23 +63,24 @@ def start_query(
         .option("table", lake.table)
         .load()
     )
-    writer = ranges.writeStream.foreachBatch(_Committer(lake, note, options, report))
+    writer = ranges.writeStream.foreachBatch(committer)
     writer = writer.option("checkpointLocation", str(lake.checkpoint))
     if options.once:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{options.interval_s} seconds").start()
 
 
-class _Committer:
+class Committer:
     """Runs on the driver, once per batch."""
 
     def __init__(
-        self,
-        lake: Lake,
-        note: CheckpointNote,
-        options: IngestionOptions,
-        report: Callable[[Committed], object],
+        self, lake: Lake, options: IngestionOptions, report: Callable[[Committed], object]
     ) -> None:
+        note = checkpoint_of(lake)
+        self.start = note.start
+        self.error: Exception | None = None
+        """What a batch ended with. Spark gets only a short version of it: it matches what it is
+        told against a pattern, and with a long text that exhausts its stack."""
         self._lake = lake
         self._table = lake.bronze_table()
         self._watermarks = self._table.watermarks()
@@ -117,6 +89,13 @@ class _Committer:
         self._report = report
 
     def __call__(self, frame: DataFrame, number: int) -> None:
+        try:
+            self._take(frame, number)
+        except Exception as error:
+            self.error = error
+            raise RuntimeError(type(error).__name__) from None
+
+    def _take(self, frame: DataFrame, number: int) -> None:
         batch = self._first_batch + number
         if batch <= self._table.last_batch():
             return
@@ -185,8 +164,3 @@ def checkpoint_of(lake: Lake) -> CheckpointNote:
 def clear_staging(lake: Lake) -> None:
     """What attempts that were given up have left; nobody else is at work in this lake."""
     shutil.rmtree(lake.bronze / STAGING, ignore_errors=True)
-
-
-def describe(committed: Committed) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(committed)
-    return plain

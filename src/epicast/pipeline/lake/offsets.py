@@ -51,9 +51,14 @@ class Offsets:
             )
 
     def advanced(self, heads: Mapping[str, Watermark]) -> Offsets:
-        """Never backwards: a proxy that was asked may be behind the one asked before."""
+        """Never backwards: a proxy that was asked may be behind the one asked before. At the
+        beginning of a stream without events there is nowhere to go."""
         return Offsets(
-            self.geoplex, {name: max(at, heads[name]) for name, at in self.places.items()}
+            self.geoplex,
+            {
+                name: at if at == BEGINNING and not heads[name].seq else max(at, heads[name])
+                for name, at in self.places.items()
+            },
         )
 
     def limited(self, end: Offsets, most: int) -> Offsets:

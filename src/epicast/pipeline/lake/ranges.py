@@ -82,6 +82,9 @@ def read_range(
         else:
             if batch.epoch > end.epoch:
                 return
+            if 0 < at.epoch < batch.epoch:
+                # Who has nothing of an epoch yet is not told when it is over.
+                yield Reset(batch.stream, Watermark(batch.epoch, batch.first - 1))
             if batch.epoch == end.epoch and batch.last > end.seq:
                 batch = batch.slice(batch.first, end.seq)
             at = Watermark(batch.epoch, batch.last)

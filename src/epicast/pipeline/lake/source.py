@@ -35,7 +35,6 @@ from pyspark.sql.streaming.datasource import (
 from epicast import Watermark
 from epicast.pipeline.lake.columns import joined, rows_for_spark
 from epicast.pipeline.lake.connections import (
-    DEFAULT_PATIENCE_S,
     described,
     forget,
     heads_of,
@@ -43,6 +42,7 @@ from epicast.pipeline.lake.connections import (
     parse_proxies,
 )
 from epicast.pipeline.lake.errors import LakeOptionError
+from epicast.pipeline.lake.ingestion_options import DEFAULT_PATIENCE_S
 from epicast.pipeline.lake.offsets import Offsets, parse_starting
 from epicast.pipeline.lake.ranges import Range, cut, read_range
 from epicast.pipeline.lake.schema import BRONZE_SPARK
@@ -78,7 +78,7 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
             starting=options.get("startingoffsets", "earliest"),
             max_events=_whole(options, "maxeventspertrigger", 0),
             parts=_whole(options, "parts", 2) or 1,
-            patience_s=float(_whole(options, "patience", int(DEFAULT_PATIENCE_S))),
+            patience_s=float(_whole(options, "patience", DEFAULT_PATIENCE_S)),
         )
 
 
@@ -175,6 +175,8 @@ class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self.options
         node = node_at(options.proxies, options.patience_s)
         stream = node.stream(wanted.stream)
+        if not wanted.after.seq and stream.head(options.patience_s).epoch > wanted.end.epoch:
+            return  # nobody would say so: a subscription from the beginning takes any epoch
         subscription = stream.subscribe(wanted.after, window_bytes=_WINDOW_BYTES)
         try:
             yield from read_range(subscription, wanted, options.patience_s)
