@@ -1,86 +1,16 @@
-"""`epicast experiment` as a person meets it: real processes, exit codes, interruption."""
+"""`epicast experiment` as a person meets it: real processes, exit codes. On Spark:
+tests/pipeline/test_sweep_command.py."""
 
-import fcntl
 import json
-import os
-import shlex
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.experiments.synthetic import GATE
+from tests.integration.experiment_cli import LAUNCH, epicast, is_one_line
 
-ROOT = Path(__file__).parents[2]
-LAUNCH = """
-import sys
-from epicast.cli import main
-from tests.unit.experiments.synthetic import registry
-sys.exit(main(sys.argv[1:], experiments=registry()))
-"""
-PATIENCE_SECONDS = 60.0
-
-
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-c", LAUNCH, *map(str, arguments)]
-
-
-def epicast(*arguments: object, gate: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments),
-        cwd=ROOT,
-        env={**os.environ, GATE: str(gate), "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def start(*arguments: object, gate: Path) -> subprocess.Popen[bytes]:
-    """What it says goes to files: an orphaned worker holding a pipe could block the test."""
-    with (gate / "stdout").open("w") as stdout, (gate / "stderr").open("w") as stderr:
-        return subprocess.Popen(
-            command(*arguments),
-            cwd=ROOT,
-            env={**os.environ, GATE: str(gate)},
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Polls; how long it takes does not matter, only that it happens."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-
-
-def finished_runs(out: Path) -> int:
-    journal = out / "runs" / "runs.jsonl"
-    return journal.read_bytes().count(b"\n") if journal.exists() else 0
-
-
-def locked(path: Path) -> bool:
-    """Whether a living process holds the lock a gated run takes."""
-    if not path.exists():
-        return False
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def is_one_line(text: str) -> bool:
-    return text.endswith("\n") and text.count("\n") == 1
+WITHOUT_SPARK = "import sys; sys.modules['pyspark'] = None\n" + LAUNCH
 
 
 def test_list() -> None:
@@ -97,7 +27,9 @@ def test_list() -> None:
 
 
 def test_run_leaves_everything_and_claims_shows_it(tmp_path: Path) -> None:
-    done = epicast("experiment", "run", "averages", "--out", tmp_path / "a", "--seed", "5")
+    done = epicast(
+        "experiment", "run", "averages", "--inline", "--out", tmp_path / "a", "--seed", "5"
+    )
     assert done.returncode == 0, done.stderr
     assert "1 of 2 claims hold" in done.stdout
     assert f"Report: {tmp_path / 'a' / 'report.html'}" in done.stdout
@@ -118,102 +50,15 @@ def test_run_leaves_everything_and_claims_shows_it(tmp_path: Path) -> None:
     ]
 
 
-def test_same_bytes_for_one_worker_two_workers_and_none(tmp_path: Path) -> None:
-    for jobs in ("0", "1", "2"):
-        out = tmp_path / jobs
-        done = epicast("experiment", "run", "averages", "--out", out, "--jobs", jobs)
-        assert done.returncode == 0, done.stderr
-    tables = {(tmp_path / jobs / "results.parquet").read_bytes() for jobs in ("0", "1", "2")}
-    assert len(tables) == 1
-
-
 def test_run_by_claim_with_json(tmp_path: Path) -> None:
-    done = epicast("experiment", "run", "--claim", "T2", "--out", tmp_path, "--json")
+    done = epicast("experiment", "run", "--claim", "T2", "--inline", "--out", tmp_path, "--json")
     summary = json.loads(done.stdout)
     assert summary["experiment"] == "averages"
     assert summary["runs"] == {"total": 6, "reused": 0, "failed": 0}
     assert summary["claims"] == json.loads((tmp_path / "claims.json").read_text("utf-8"))
-    again = epicast("experiment", "run", "--claim", "T2", "--out", tmp_path, "--json")
+    again = epicast("experiment", "run", "--claim", "T2", "--inline", "--out", tmp_path, "--json")
     assert json.loads(again.stdout)["runs"] == {"total": 6, "reused": 6, "failed": 0}
     assert "6 of 6 runs are in" in again.stderr and "delete" in again.stderr
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Path]:
-    directory = tmp_path / "gate"
-    directory.mkdir()
-    yield directory
-    (directory / "open").touch()  # whatever a failed test left waiting may end
-
-
-@pytest.fixture
-def uninterrupted(tmp_path: Path) -> bytes:
-    """What the gated experiment leaves when nobody disturbs it."""
-    opened = tmp_path / "opened"
-    opened.mkdir()
-    (opened / "open").touch()
-    done = epicast("experiment", "run", "gated", "--out", tmp_path / "whole", gate=opened)
-    assert done.returncode == 0, done.stderr
-    return (tmp_path / "whole" / "results.parquet").read_bytes()
-
-
-def test_killed_in_the_middle_it_goes_on(tmp_path: Path, gate: Path, uninterrupted: bytes) -> None:
-    out = tmp_path / "out"
-    running = start("experiment", "run", "gated", "--out", out, "--jobs", "2", gate=gate)
-    wait_for(lambda: finished_runs(out) == 2 and locked(gate / "run-2") and locked(gate / "run-3"))
-    running.kill()
-    running.wait()
-    # The workers were in the middle of runs nobody waits for: they must not live on.
-    wait_for(lambda: not locked(gate / "run-2") and not locked(gate / "run-3"))
-    assert not (out / "results.parquet").exists()
-    with (out / "runs" / "runs.jsonl").open("ab") as journal:
-        journal.write(b'{"key": "torn')
-
-    (gate / "open").touch()
-    resumed = epicast("experiment", "run", "gated", "--out", out, "--jobs", "2", gate=gate)
-    assert resumed.returncode == 0, resumed.stderr
-    assert "2 of 6 runs are in" in resumed.stderr
-    assert "gated: 4 of 4 done" in resumed.stderr
-    assert (out / "results.parquet").read_bytes() == uninterrupted
-
-
-def test_interrupted_it_says_how_to_go_on(tmp_path: Path, gate: Path, uninterrupted: bytes) -> None:
-    out = tmp_path / "my out"
-    running = start("experiment", "run", "gated", "--out", out, "--jobs", "2", gate=gate)
-    wait_for(lambda: finished_runs(out) == 2 and locked(gate / "run-2") and locked(gate / "run-3"))
-    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: parent and workers alike
-    assert running.wait(PATIENCE_SECONDS) == 130
-    errors = (gate / "stderr").read_text("utf-8")
-    assert "Traceback" not in errors
-    assert "2 of 6 runs are kept" in errors
-    assert not locked(gate / "run-2") and not locked(gate / "run-3")
-
-    (gate / "open").touch()
-    advice = shlex.split(errors.splitlines()[-1])
-    assert advice[0] == "epicast"
-    resumed = epicast(*advice[1:], gate=gate)
-    assert resumed.returncode == 0, resumed.stderr
-    assert (out / "results.parquet").read_bytes() == uninterrupted
-
-
-def test_failed_runs_are_reported_and_retried(tmp_path: Path, gate: Path) -> None:
-    out = tmp_path / "out"
-    failed = epicast("experiment", "run", "faulty", "--out", out, "--json", gate=gate)
-    assert failed.returncode == 1
-    summary = json.loads(failed.stdout)
-    assert summary["runs"] == {"total": 6, "reused": 0, "failed": 2}
-    assert [failure["parameters"] for failure in summary["failures"]] == [
-        {"number": 1},
-        {"number": 2},
-    ]
-    assert "RuntimeError: no luck today" in summary["failures"][0]["error"]
-    assert [claim["holds"] for claim in summary["claims"]] == [False, False]
-    assert "2 runs failed" in failed.stderr and "RuntimeError: no luck today" in failed.stderr
-
-    (gate / "open").touch()
-    retried = epicast("experiment", "run", "faulty", "--out", out, "--json", gate=gate)
-    assert retried.returncode == 0, retried.stderr
-    assert json.loads(retried.stdout)["runs"] == {"total": 6, "reused": 4, "failed": 0}
 
 
 @pytest.mark.parametrize(
@@ -239,7 +84,7 @@ def test_wrong_input_is_one_line_and_status_2(arguments: list[str], message: str
         ["experiment", "run"],
         ["experiment", "run", "averages", "--claim", "T1"],
         ["experiment", "run", "averages", "--scale", "huge"],
-        ["experiment", "run", "averages", "--jobs", "-1"],
+        ["experiment", "run", "averages", "--inline", "--master", "local[2]"],
         ["experiment", "frobnicate"],
         ["--frobnicate"],
     ],
@@ -250,8 +95,17 @@ def test_wrong_calls_are_status_2(arguments: list[str]) -> None:
     assert "Traceback" not in failed.stderr and "Usage: epicast" in failed.stderr
 
 
+def test_without_spark_it_says_what_to_install_and_inline_works(tmp_path: Path) -> None:
+    words = ("experiment", "run", "averages", "--out", tmp_path / "out")
+    refused = epicast(*words, script=WITHOUT_SPARK)
+    assert refused.returncode == 2 and is_one_line(refused.stderr)
+    assert "pip install 'epicast[spark]'; or run it without Spark: --inline" in refused.stderr
+    assert not (tmp_path / "out").exists()
+    assert epicast(*words, "--inline", script=WITHOUT_SPARK).returncode == 0
+
+
 def test_another_experiments_directory_is_not_touched(tmp_path: Path) -> None:
-    assert epicast("experiment", "run", "averages", "--out", tmp_path).returncode == 0
+    assert epicast("experiment", "run", "averages", "--inline", "--out", tmp_path).returncode == 0
     before = (tmp_path / "results.parquet").read_bytes()
     refused = epicast("experiment", "run", "gated", "--out", tmp_path, gate=tmp_path)
     assert refused.returncode == 2 and is_one_line(refused.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from epicast.cli.output import print_json, print_table, say
 from epicast.experiments.model import Claim, Experiment, Scale
 
 if TYPE_CHECKING:
+    from epicast.experiments.executor import Executor
     from epicast.experiments.registry import Registry
     from epicast.experiments.sweep import Failure, Sweep
 
@@ -66,19 +68,17 @@ def run(
         typer.Option(help="Directory for the results.", show_default="out/NAME-SCALE"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same results.")] = 1,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="Worker processes; 0 runs in this one.", show_default="one per core"
-        ),
-    ] = None,
     master: Annotated[
         str | None,
         typer.Option(
-            help="Run on Spark: local[*], local-cluster[2,1,1024] or spark://HOST:PORT.",
-            show_default="worker processes of our own",
+            help="Spark runs it on: local[N], local-cluster[2,1,1024] or spark://HOST:PORT.",
+            show_default="local[*], all cores of this machine",
         ),
     ] = None,
+    inline: Annotated[
+        bool,
+        typer.Option("--inline", help="Without Spark, in this process, one run after the other."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run an experiment and judge its claims.
@@ -88,12 +88,14 @@ def run(
     """
     if (name is None) == (claim is None):
         raise typer.BadParameter("give either NAME or --claim ID", param_hint="NAME")
+    if inline and master is not None:
+        raise typer.BadParameter("there is no master of what runs inline", param_hint="--master")
+    if inline:
+        _keep_to_one_thread()
     registry = _registry(context)
     experiment = registry.get(name) if name else registry.covering(claim or "")
     directory = out or Path("out") / f"{experiment.name}-{scale}"
-    if master is not None and jobs is not None:
-        raise typer.BadParameter("with --master, Spark decides how many", param_hint="--jobs")
-    sweep, found = _sweep(experiment, scale, seed, directory, jobs, master)
+    sweep, found = _sweep(experiment, scale, seed, directory, master, inline)
     if as_json:
         print_json(_summary(sweep, found, directory))
     else:
@@ -133,28 +135,50 @@ def _sweep(
     scale: Scale,
     seed: int,
     directory: Path,
-    jobs: int | None,
     master: str | None,
+    inline: bool,
 ) -> tuple[Sweep, list[Claim]]:
     from epicast.cli.sweeping import SweepProgress
-    from epicast.experiments.executor import Executor, InlineExecutor, LocalExecutor
+    from epicast.experiments.executor import InlineExecutor
     from epicast.experiments.extras import require_extras
     from epicast.experiments.outputs import command_line, write_outputs
     from epicast.experiments.sweep import run_sweep
+    from epicast.pipeline.errors import SweepFailed
 
+    executor = InlineExecutor() if inline else _on_spark(master)
     require_extras()
-    executor: Executor = InlineExecutor() if jobs == 0 else LocalExecutor(jobs)
-    if master is not None:
-        from epicast.pipeline.sweeping import SparkExecutor
-
-        executor = SparkExecutor(master)
+    again = command_line(experiment.name, scale, seed, directory, master, inline)
     with SweepProgress(experiment.name, directory) as watcher:
         try:
             sweep = run_sweep(experiment, scale, seed, directory, executor, watcher)
         except KeyboardInterrupt:
-            watcher.interrupted(command_line(experiment.name, scale, seed, directory))
+            watcher.interrupted("Interrupted", again)
             raise typer.Exit(130) from None
+        except SweepFailed as error:
+            watcher.interrupted(f"epicast: {error}", again)
+            raise typer.Exit(1) from None
     return sweep, write_outputs(sweep, directory)
+
+
+def _on_spark(master: str | None) -> Executor:
+    """Whether it can work is found out here, before anything is written."""
+    from epicast.pipeline.errors import SparkMissing
+    from epicast.pipeline.masters import check_master
+    from epicast.pipeline.session import DEFAULT_MASTER, check_spark
+    from epicast.pipeline.sweeping import SparkExecutor
+
+    try:
+        check_spark()
+    except SparkMissing as error:
+        raise SparkMissing(f"{error}; or run it without Spark: --inline") from None
+    check_master(master or DEFAULT_MASTER)
+    return SparkExecutor(master or DEFAULT_MASTER)
+
+
+def _keep_to_one_thread() -> None:
+    from epicast.pipeline.threads import one_thread
+
+    os.environ.update(one_thread(os.environ))
 
 
 def _print_claims(found: Sequence[tuple[Path, Claim]]) -> None:

@@ -45,5 +45,5 @@ class SweepProgress(Watcher):
         self.kept += not outcome.error
         self._progress.advance(failed=bool(outcome.error))
 
-    def interrupted(self, command: str) -> None:
-        say(f"Interrupted. {self.kept} of {self.total} runs are kept; to go on:\n  {command}")
+    def interrupted(self, reason: str, command: str) -> None:
+        say(f"{reason}. {self.kept} of {self.total} runs are kept; to go on:\n  {command}")

@@ -22,10 +22,21 @@ RESULTS_FILE = "results.parquet"
 REPORT_FILE = "report.html"
 
 
-def command_line(name: str, scale: Scale, seed: int, directory: Path) -> str:
-    """The command that makes, or resumes, a sweep."""
-    out = shlex.quote(str(directory))
-    return f"epicast experiment run {name} --scale {scale} --seed {seed} --out {out}"
+def command_line(
+    name: str,
+    scale: Scale,
+    seed: int,
+    directory: Path,
+    master: str | None = None,
+    inline: bool = False,
+) -> str:
+    """The command that makes, or resumes, a sweep. Where it runs changes nothing about it, so only
+    who resumes one asks for that."""
+    words = ["epicast", "experiment", "run", name, "--scale", str(scale), "--seed", str(seed)]
+    words += ["--out", str(directory)]
+    words += ["--master", master] if master else []
+    words += ["--inline"] if inline else []
+    return shlex.join(words)
 
 
 def write_outputs(sweep: Sweep, directory: Path) -> list[Claim]:

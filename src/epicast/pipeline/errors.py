@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from epicast import EpicastError
+
+_JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:: |$)")
 
 
 class SparkError(EpicastError):
@@ -17,5 +21,27 @@ class SparkFailed(SparkError):
     """A session did not start, or a job of it did not end well."""
 
 
+class SweepFailed(SparkFailed):
+    """The sweep as a whole: not one of its runs, but what they run on."""
+
+
 def missing(what: str) -> SparkMissing:
     return SparkMissing(f"this needs {what}; install it with: pip install 'epicast[spark]'")
+
+
+def reason_of(error: BaseException) -> str:
+    """One line of what Spark has to say: what went wrong, and what that came from."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    if lines and lines[0].startswith("An error occurred while calling") and len(lines) > 1:
+        lines = lines[1:]  # which method Python called is nobody's concern
+    said = [_plain(lines[0].lstrip(": "))] if lines else []
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    if causes:
+        said.append(_plain(causes[-1].removeprefix("Caused by: ")))
+    parts = [part for part in dict.fromkeys(said) if part]
+    return ": ".join(parts) or type(error).__name__
+
+
+def _plain(text: str) -> str:
+    """Without the name of a Java class before it."""
+    return _JAVA_CLASS.sub("", text).strip().rstrip(".")

@@ -10,18 +10,20 @@ switched off; `EPICAST_SPARK_LOGS=1` lets it speak. There is one session per pro
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from epicast.pipeline.errors import SparkFailed, missing
+from epicast.pipeline.errors import SparkFailed, missing, reason_of
 from epicast.pipeline.folders import cache_folder, keep_file
+from epicast.pipeline.gateway import launch_jvm
 from epicast.pipeline.java import Java, find_java
+from epicast.pipeline.masters import check_master
 from epicast.pipeline.startup_cache import existing_cache
+from epicast.pipeline.threads import one_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,14 +31,13 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"
 """Of the driver, which in local mode does everything."""
-_CONNECT_S = 3.0
+_GAVE_UP = "stopped SparkContext"
+"""All that Spark says when a master does not register it, after a minute."""
 _GIVEN = dict(os.environ)
 """As the user has it. What is prepared for Spark must not be taken for that the next time."""
-_MASTER = re.compile(
-    r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[\d+,\d+,\d+\]|spark://.+|yarn|k8s://.+"
-)
+# Errors come as exceptions. The gateway would announce any level but the root's.
 _QUIET = """\
-rootLogger.level = error
+rootLogger.level = off
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -44,7 +45,7 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %p %c: %m%n
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
+logger.gateway.level = off
 """
 
 
@@ -78,41 +79,28 @@ def start_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise missing(f"pyspark ({error})") from error
+    settings = {**_settings(master, memory), **(config or {})}
     builder: Any = SparkSession.builder.appName("epicast").master(master)
-    for name, value in {**_settings(master, memory), **(config or {})}.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     try:
+        launch_jvm({**settings, "spark.master": master})
         return builder.getOrCreate()  # type: ignore[no-any-return]
     except Exception as error:
+        reason = reason_of(error)
+        if _GAVE_UP in reason and master.startswith("spark://"):
+            reason = "what answers there does not act as a Spark master of this version"
         raise SparkFailed(
             f"Spark did not start on {master} with Java {java.version} ({java.origin}): "
-            f"{_first_line(error)}; for all it has to say, set EPICAST_SPARK_LOGS=1"
+            f"{reason}; for all it has to say, set EPICAST_SPARK_LOGS=1"
         ) from error
 
 
-def check_master(master: str) -> None:
-    """Raise `SparkFailed` if it is no address of a master, or nobody is there: Spark itself takes a
-    minute to say so, in many words."""
-    if not _MASTER.fullmatch(master):
-        raise SparkFailed(
-            f"{master!r} is not a Spark master; use local[*], local-cluster[2,1,1024] or "
-            "spark://HOST:PORT"
-        )
-    if not master.startswith("spark://"):
-        return
-    problems = []
-    for place in master.removeprefix("spark://").split(","):
-        host, _, port = place.rpartition(":")
-        if not host or not port.isdigit():
-            raise SparkFailed(f"{master!r}: {place!r} is not HOST:PORT")
-        try:
-            socket.create_connection((host, int(port)), _CONNECT_S).close()
-            return
-        except OSError as error:
-            problems.append(f"{place}: {error.strerror or error}")
-    raise SparkFailed(
-        f"no Spark master answers at {master} ({'; '.join(problems)}); is it running?"
-    )
+def check_spark() -> None:
+    """Raise `SparkMissing` if there is no pyspark, or no Java to run it. Starts nothing."""
+    if find_spec("pyspark") is None:
+        raise missing("pyspark")
+    find_java(cache_folder(), _GIVEN)
 
 
 def _prepare(java: Java, master: str, recording: str) -> None:
@@ -140,10 +128,8 @@ def _settings(master: str, memory: str) -> dict[str, str]:
         # Twice as fast for small tasks as loopback.
         "spark.python.unix.domain.socket.enabled": "true",
     }
+    for name, value in one_thread(_GIVEN).items():
+        settings[f"spark.executorEnv.{name}"] = value
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
     return settings
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import pickle
 import re
+import traceback
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from epicast.experiments.executor import Executor
 from epicast.experiments.tasks import Outcome, Task, execute
-from epicast.pipeline.errors import SparkFailed
+from epicast.pipeline.errors import SweepFailed
 from epicast.pipeline.session import DEFAULT_MASTER, spark_session
 from epicast.pipeline.shipping import shipped_package
 
@@ -79,11 +80,11 @@ class _Job:
     def _work(self) -> None:
         found = self._found
 
-        def run_here(payloads: Iterable[bytes]) -> None:
-            for payload in payloads:
-                found.add([execute(pickle.loads(payload))])
+        def run_here(payloads: Iterable[tuple[str, bytes]]) -> None:
+            for key, pickled in payloads:
+                found.add([_execute(key, pickled)])
 
-        payloads = [pickle.dumps(task) for task in self._tasks]
+        payloads = [(task.key, pickle.dumps(task)) for task in self._tasks]
         self._context.setJobGroup(self._group, "epicast sweep", interruptOnCancel=True)
         try:
             self._context.parallelize(payloads, len(payloads)).foreachPartition(run_here)
@@ -108,7 +109,7 @@ class _Job:
         text = str(self.error)
         found = _FAILED_TASK.search(text)
         if found is None:
-            raise SparkFailed(f"the sweep failed: {text.partition(chr(10))[0]}") from self.error
+            raise SweepFailed(f"the sweep failed: {text.partition(chr(10))[0]}") from self.error
         task = self._tasks[int(found[1])]
         reason = text[found.end() :].strip(" :,").partition("\n")[0]
         times = f"{found[2]} times" if found[2] != "1" else "once"
@@ -118,6 +119,15 @@ class _Job:
         if self._thread.is_alive():
             self._context.cancelJobGroup(self._group)
             self._thread.join(_STOP_S)
+
+
+def _execute(key: str, pickled: bytes) -> Outcome:
+    """On a worker, where the experiment may be missing or another one."""
+    try:
+        task = pickle.loads(pickled)
+    except Exception:
+        return Outcome(key, [], traceback.format_exc())
+    return execute(task)
 
 
 def _collector(context: SparkContext) -> Accumulator[list[Outcome]]:

@@ -132,3 +132,6 @@ def test_reading_claims_that_are_not_there(tmp_path: Path) -> None:
 def test_command_line_can_be_pasted() -> None:
     command = command_line("x", Scale.PAPER, 3, Path("my dir"))
     assert command == "epicast experiment run x --scale paper --seed 3 --out 'my dir'"
+    there = command_line("x", Scale.PAPER, 3, Path("my dir"), "local[2]")
+    assert there == f"{command} --master 'local[2]'"
+    assert command_line("x", Scale.PAPER, 3, Path("my dir"), inline=True) == f"{command} --inline"
