@@ -1,0 +1,149 @@
+"""What the owner logged of one block of a stream, ready to be asked about ranges of it.
+
+Numbers are counted from the start of the block here: 0 is its first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.evidence import event_hashes
+from epicast.log.rows import Rows, as_bytes
+from epicast.pipeline.audit.case import NEVER
+from epicast.pipeline.audit.cutting import LATER, LINKS, OWNED, Part
+from epicast.pipeline.audit.intervals import Ranges, numbers_in
+from epicast.pipeline.audit.packing import unpack
+
+
+class Block:
+    def __init__(self, number: int, bits: int, pieces: Iterable[tuple[int, bytes]]) -> None:
+        """`pieces` are those of the owner: part and payload."""
+        self.first = (number << bits) + 1
+        self.conflicting = 0
+        parts = list(pieces)
+        owned = [unpack(payload, *OWNED) for part, payload in parts if part == Part.OWNED]
+        last = max((int(each[0][0]) + len(each[1]) for each in owned), default=self.first)
+        self.size = last - self.first
+        self.known = np.zeros(self.size, dtype=np.bool_)
+        self.contents = np.zeros(self.size, dtype=np.uint64)
+        self.times = np.zeros(self.size, dtype=np.int64)
+        self.next: NDArray[np.int64] | None = None
+        """The number, in the stream, of the next event with the same key; 0 if there is none."""
+        self.next_times: NDArray[np.int64] | None = None
+        self._key_parts: list[tuple[int, tuple[NDArray[Any], ...]]] = []
+        for each in owned:
+            self._take(*each)
+        self._look_up_next_times()
+        self.later_times: NDArray[np.int64] | None = None
+        for part, payload in parts:
+            if part == Part.LINKS:
+                self._take_links(*unpack(payload, *LINKS))
+            elif part == Part.LATER:
+                self._take_later(*unpack(payload, *LATER))
+
+    def _take(
+        self, first: NDArray[np.int64], contents: NDArray[np.uint64], lengths: NDArray[np.uint32],
+        times: NDArray[np.int64], distance: NDArray[np.uint32], *keys: NDArray[Any],
+    ) -> None:  # fmt: skip
+        begin = int(first[0]) - self.first
+        here = slice(begin, begin + len(contents))
+        again = self.known[here] & (self.contents[here] != contents)
+        self.conflicting += int(again.sum())
+        self.contents[here] = np.where(self.known[here], self.contents[here], contents)
+        self.times[here] = np.where(self.known[here], self.times[here], np.repeat(times, lengths))
+        self.known[here] = True
+        if len(distance):
+            if self.next is None:
+                self.next = np.zeros(self.size, dtype=np.int64)
+            seqs = np.arange(int(first[0]), int(first[0]) + len(contents))
+            self.next[here] = np.where(distance > 0, seqs + distance, 0)
+        if len(keys[1]):
+            self._key_parts.append((begin, keys))
+
+    def _look_up_next_times(self) -> None:
+        if self.next is None:
+            return
+        self.next_times = np.full(self.size, NEVER)
+        at = np.flatnonzero(self.next)
+        self.next_times[at] = self.times[self.next[at] - self.first]
+
+    def _take_links(
+        self, seqs: NDArray[np.int64], nexts: NDArray[np.int64], times: NDArray[np.int64]
+    ) -> None:
+        assert self.next is not None and self.next_times is not None
+        self.next[seqs - self.first] = nexts
+        self.next_times[seqs - self.first] = times
+
+    def _take_later(
+        self, first: NDArray[np.int64], last: NDArray[np.int64], times: NDArray[np.int64]
+    ) -> None:
+        if self.later_times is None:
+            self.later_times = np.full(self.size, NEVER)
+        at, index = numbers_in(Ranges(first - self.first, last - self.first))
+        known = at < self.size
+        self.later_times[at[known]] = times[index[known]]
+
+    @cached_property
+    def known_before(self) -> NDArray[np.int64]:
+        """How many numbers before each are known; one entry more than there are numbers."""
+        return np.concatenate([[0], np.cumsum(self.known, dtype=np.int64)])
+
+    @cached_property
+    def hashed_before(self) -> NDArray[np.uint64]:
+        """The sum of the event hashes before each."""
+        seqs = np.arange(self.first, self.first + self.size).astype(np.uint64)
+        hashes = np.where(self.known, event_hashes(self.contents, seqs), np.uint64(0))
+        return np.concatenate([np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)])
+
+    @cached_property
+    def run_of(self) -> NDArray[np.int32]:
+        """Events stored at the same time, one after the other, are a run."""
+        changes = np.diff(self.times, prepend=self.times[:1]) != 0
+        return np.cumsum(changes, dtype=np.int32)
+
+    @cached_property
+    def run_starts(self) -> NDArray[np.int64]:
+        """Of each run, and the end of the last."""
+        changes = np.diff(self.run_of, prepend=-1) != 0
+        return np.append(np.flatnonzero(changes), self.size)
+
+    @cached_property
+    def bounds_of_times(self) -> tuple[int, int]:
+        times = self.times[self.known]
+        return (int(times.min()), int(times.max())) if len(times) else (NEVER, -1)
+
+    def count_known(self, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many numbers of each range, cut to the block, the owner knows."""
+        before = self.known_before
+        low = np.clip(first, 0, self.size)
+        high = np.clip(last + 1, 0, self.size)
+        return before[np.maximum(low, high)] - before[low]
+
+    def rows_at(self, at: NDArray[np.int64]) -> Rows:
+        """Some events as predicates want to see them."""
+        keys, key_at, key_bytes, sizes = self._keys
+        rows = Rows.empty()
+        rows.count = len(at)
+        rows.buffer = keys
+        rows.seqs = (at + self.first).astype(np.uint64)
+        rows.key_at, rows.key_bytes = key_at[at], key_bytes[at]
+        rows.sizes, rows.times = sizes[at], self.times[at]
+        return rows
+
+    @cached_property
+    def _keys(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64],
+                             NDArray[np.int64]]:  # fmt: skip
+        key_at, key_bytes, sizes = (np.zeros(self.size, dtype=np.int64) for _ in range(3))
+        joined = b"".join(keys.tobytes() for _, (keys, _, _) in self._key_parts)
+        held = 0
+        for begin, (keys, lengths, payloads) in self._key_parts:
+            here = slice(begin, begin + len(lengths))
+            key_bytes[here], sizes[here] = lengths, payloads
+            key_at[here] = held + np.cumsum(lengths, dtype=np.int64) - lengths
+            held += len(keys)
+        return as_bytes(joined), key_at, key_bytes, sizes

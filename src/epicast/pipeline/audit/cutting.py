@@ -1,0 +1,236 @@
+"""Logs cut into pieces, each of one block of one stream: what is to be compared comes together.
+
+A piece is a few numbers that say where it belongs, and packed arrays. Of a block, pieces sort so
+that what the owner logged is there before what is judged by it. Blocks are of the stream's numbers
+for what subscribers got, and of a publisher's own numbers for what it was told is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.evidence import Kind, Role
+from epicast.pipeline.audit.case import Case
+from epicast.pipeline.audit.intervals import Ranges, split
+from epicast.pipeline.audit.links import KeyEnds, link_stretch
+from epicast.pipeline.audit.logs import Chunk, column, read_again
+from epicast.pipeline.audit.owners import Published, Stretch, published, stretches
+from epicast.pipeline.audit.packing import pack
+from epicast.pipeline.audit.surveys import checked_ranges
+from epicast.pipeline.audit.tracking import Tracker
+
+
+class Space(IntEnum):
+    """Whose numbers a block is of."""
+
+    STREAM = 0
+    PUBLISHER = 1
+
+
+class Part(IntEnum):
+    OWNED = 0
+    LINKS = 1
+    LATER = 2
+    """When the event was stored that, by `last_n`, makes an event obsolete."""
+    PUBLISHED = 3
+    ACKED = 4
+    GOT = 5
+
+
+OWNED = (np.int64, np.uint64, np.uint32, np.int64, np.uint32, np.uint8, np.uint32, np.uint32)
+"""First number, contents, times as runs: length and time, distance to the next event with the key
+(0 if there is none in the stretch), keys, their lengths, sizes of payloads."""
+LINKS = (np.int64, np.int64, np.int64)
+LATER = (np.int64, np.int64, np.int64)
+"""First and last number, and the time."""
+PUBLISHED = (np.int64, np.int64, np.int64, np.uint64)
+"""First and last of the publisher's numbers, the time, and the contents of all events."""
+ACKED = (np.int64, np.int64, np.int64, np.int64, np.uint64, np.int64, np.int64)
+"""Row of the log, first and last number in the block, events of the whole publication, sum of
+content hashes, sent, acknowledged."""
+GOT = (np.uint8, np.uint32, np.uint32, np.int64, np.uint64)
+"""Kind, first number as distance from the start of the block, events, time, digest."""
+LATE = 0x80
+"""Added to the kind of rows that the tracker calls late."""
+
+
+class Piece(NamedTuple):
+    space: int
+    stream: int
+    place: int
+    """The epoch, or the publisher."""
+    block: int
+    part: int
+    who: int
+    """The segment, for what a subscription got; for all else the log."""
+    position: int
+    payload: bytes
+
+
+def cut(case: Case, index: int) -> Iterator[Piece]:
+    """All pieces of one file."""
+    number, part = case.parts[index]
+    role = case.roles[number]
+    tracker = Tracker.restored(part.tracker) if role == Role.SUBSCRIBER else None
+    for chunk in read_again(Path(part.file), part.start, part.rows):
+        if tracker:
+            yield from _cut_subscriber(case, tracker, chunk, case.first_segment[number])
+        elif role == Role.OWNER:
+            yield from _cut_owner(case, number, chunk)
+        else:
+            yield from _cut_publisher(case, number, chunk)
+
+
+def key_ends(case: Case, index: int) -> Iterator[tuple[int, int, KeyEnds]]:
+    """Of a file of an owner: stream, epoch, and the keys of each stretch."""
+    _, part = case.parts[index]
+    bits = case.rules.block_bits
+    for chunk in read_again(Path(part.file), part.start, part.rows):
+        ranges = checked_ranges(Role.OWNER, chunk, bits)
+        for stretch in stretches(chunk.batches, ranges, bits, case.keyed):
+            keyless = case.keyless(stretch.stream, stretch.epoch)
+            for epoch, bound in case.heirs(stretch.stream, stretch.epoch):
+                if stretch.first < bound:
+                    ends, _ = link_stretch(stretch.below(bound), keyless)
+                    yield stretch.stream, epoch, ends
+
+
+def _cut_owner(case: Case, number: int, chunk: Chunk) -> Iterator[Piece]:
+    bits = case.rules.block_bits
+    ranges = checked_ranges(Role.OWNER, chunk, bits)
+    for stretch in stretches(chunk.batches, ranges, bits):
+        for epoch, bound in case.heirs(stretch.stream, stretch.epoch):
+            if stretch.first < bound:
+                yield from _cut_stretch(case, number, stretch.below(bound), epoch)
+    for part in published(chunk.batches, ranges, case.acked, bits):
+        yield _publication(number, part)
+
+
+def _cut_stretch(case: Case, number: int, stretch: Stretch, epoch: int) -> Iterator[Piece]:
+    stream, bits = stretch.stream, case.rules.block_bits
+    block = (stretch.first - 1) >> bits
+    payload = _owned(stretch, case)
+    yield Piece(Space.STREAM, stream, epoch, block, Part.OWNED, number, stretch.first, payload)
+    facts = case.streams.get(stream)
+    if facts is None or facts.last_n is None:
+        return
+    for block, payload in _later(stretch, facts.last_n, bits):
+        yield Piece(Space.STREAM, stream, epoch, block, Part.LATER, number, 0, payload)
+
+
+def _owned(stretch: Stretch, case: Case) -> bytes:
+    lengths, times = _runs(stretch.times)
+    distance = np.empty(0, dtype=np.uint32)
+    if stretch.stream in case.keyed:
+        _, links = link_stretch(stretch, case.keyless(stretch.stream, stretch.epoch))
+        distance = np.zeros(len(stretch.contents), dtype=np.uint32)
+        distance[links.seqs - stretch.first] = links.nexts - links.seqs
+    columns: tuple[NDArray[Any], ...] = stretch.keys, stretch.key_bytes, stretch.sizes
+    if stretch.stream not in case.searched:
+        columns = tuple(each[:0] for each in columns)
+    return pack(np.array([stretch.first]), stretch.contents, lengths, times, distance, *columns)
+
+
+def _runs(times: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    starts = np.flatnonzero(np.concatenate([[True], times[1:] != times[:-1]]))
+    return np.diff(starts, append=len(times)).astype(np.uint32), times[starts]
+
+
+def _later(stretch: Stretch, last_n: int, bits: int) -> Iterator[tuple[int, bytes]]:
+    lengths, times = _runs(stretch.times)
+    first = stretch.first - last_n + np.cumsum(lengths, dtype=np.int64) - lengths
+    last = first + lengths - 1
+    kept = last >= 1
+    parts, index = split(Ranges(np.maximum(first, 1)[kept], last[kept]), bits)
+    for block, here in groups((parts.first - 1) >> bits):
+        yield block, pack(parts.first[here], parts.last[here], times[kept][index[here]])
+
+
+def _publication(number: int, part: Published) -> Piece:
+    payload = pack(part.ranges.first, part.ranges.last, part.times, part.contents)
+    return Piece(
+        Space.PUBLISHER, part.stream, part.publisher, part.block, Part.PUBLISHED, number,
+        int(part.ranges.first[0]), payload,
+    )  # fmt: skip
+
+
+def _cut_publisher(case: Case, number: int, chunk: Chunk) -> Iterator[Piece]:
+    bits = case.rules.block_bits
+    ranges = checked_ranges(Role.PUBLISHER, chunk, bits)
+    streams, publishers, contents, sent, acked = (
+        column(chunk.batches, name) for name in ("stream", "publisher", "content", "sent", "acked")
+    )
+    parts, index = split(ranges, bits)
+    whole = ranges.last - ranges.first + 1
+    for stream, publisher in np.unique(np.stack([streams, publishers], axis=1), axis=0).tolist():
+        mine = np.flatnonzero((streams[index] == stream) & (publishers[index] == publisher))
+        for block, here in groups((parts.first[mine] - 1) >> bits):
+            chosen = mine[here]
+            row = index[chosen]
+            payload = pack(
+                chunk.start + row, parts.first[chosen], parts.last[chosen], whole[row],
+                contents[row], sent[row], acked[row],
+            )  # fmt: skip
+            yield Piece(
+                Space.PUBLISHER, stream, publisher, block, Part.ACKED, number,
+                chunk.start + int(row[0]), payload,
+            )  # fmt: skip
+
+
+def _cut_subscriber(
+    case: Case, tracker: Tracker, chunk: Chunk, first_segment: int
+) -> Iterator[Piece]:
+    bits = case.rules.block_bits
+    tracked = tracker.take(chunk.batches)
+
+    def piece(index: int, block: int, row: int, *columns: NDArray[Any]) -> Piece:
+        segment = case.segments[first_segment + index]
+        return Piece(
+            Space.STREAM, segment.stream, segment.epoch, block, Part.GOT, first_segment + index,
+            chunk.start + row, pack(*columns),
+        )  # fmt: skip
+
+    for index, rows in groups(tracked.segments):
+        names = ("kind", "first", "last", "time", "digest")
+        kinds, firsts, lasts, times, digests = (
+            column(chunk.batches, name)[tracked.rows[rows]] for name in names
+        )
+        kinds = kinds | np.where(tracked.late[rows], np.uint8(LATE), np.uint8(0))
+        blocks = ((firsts - 1) >> np.uint64(bits)).astype(np.int64)
+        offsets = ((firsts - 1) & np.uint64((1 << bits) - 1)).astype(np.uint32)
+        counts = (lasts - firsts + 1).astype(np.uint32)
+        for block, here in groups(blocks):
+            yield piece(
+                index, block, int(tracked.rows[rows[here[0]]]), kinds[here], offsets[here],
+                counts[here], times[here], digests[here],
+            )  # fmt: skip
+    for skip in tracked.skips:
+        # Who was told that something is gone has got tombstones for it.
+        parts, _ = split(Ranges(np.array([skip.first]), np.array([skip.last])), bits)
+        for first, last in zip(*parts, strict=True):
+            block = int(first - 1) >> bits
+            yield piece(
+                skip.segment, block, skip.row, np.array([Kind.TOMBSTONES], np.uint8),
+                np.array([first - 1 - (block << bits)], np.uint32),
+                np.array([last - first + 1], np.uint32), np.array([skip.time]),
+                np.zeros(1, np.uint64),
+            )  # fmt: skip
+
+
+def groups(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Each value and where it stands, in order."""
+    if not len(values):
+        return
+    order = np.arange(len(values))
+    if (values[1:] < values[:-1]).any():
+        order = np.argsort(values, kind="stable")
+        values = values[order]
+    edges = np.flatnonzero(values[1:] != values[:-1]) + 1
+    for begin, end in zip([0, *edges], [*edges, len(values)], strict=True):
+        yield int(values[begin]), order[begin:end]

@@ -1,0 +1,108 @@
+"""What publishers were told is stored, against what the owner logged of them.
+
+Both are known by the publisher's own numbers: which numbers of the stream its events got is none of
+its business.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.pipeline.audit.case import Case
+from epicast.pipeline.audit.cutting import ACKED, PUBLISHED
+from epicast.pipeline.audit.intervals import Ranges, lengths, numbers_in
+from epicast.pipeline.audit.packing import unpack
+from epicast.pipeline.audit.tallies import Tally
+
+
+class PublishedBlock:
+    """What the owner logged of a block of a publisher's numbers; all `take` comes first."""
+
+    def __init__(self, number: int, bits: int) -> None:
+        self.first = (number << bits) + 1
+        size = 1 << bits
+        self._known = np.zeros(size, dtype=np.bool_)
+        self._contents = np.zeros(size, dtype=np.uint64)
+        self.times = np.zeros(size, dtype=np.int64)
+        self._sums: tuple[NDArray[np.int64], NDArray[np.uint64]] | None = None
+
+    def take(self, payload: bytes) -> None:
+        first, last, times, contents = unpack(payload, *PUBLISHED)
+        at, index = numbers_in(Ranges(first - self.first, last - self.first))
+        self._known[at] = True
+        self._contents[at] = contents
+        self.times[at] = times[index]
+
+    def sums(self, ranges: Ranges) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """How many numbers of each range are known, and the sum of their contents."""
+        if self._sums is None:
+            known = np.concatenate([[0], np.cumsum(self._known, dtype=np.int64)])
+            contents = np.cumsum(self._contents, dtype=np.uint64)
+            self._sums = known, np.concatenate([np.zeros(1, np.uint64), contents])
+        known, contents = self._sums
+        begin, end = ranges.first, ranges.last + 1
+        return known[end] - known[begin], contents[end] - contents[begin]
+
+
+class Partial(NamedTuple):
+    """Publications that cross the end of a block: their sums are put together at the end."""
+
+    rows: NDArray[np.int64]
+    whole: NDArray[np.int64]
+    missing: NDArray[np.int64]
+    contents: NDArray[np.uint64]
+    """Of the events in the block, summed up."""
+    expected: NDArray[np.uint64]
+
+
+PARTIAL = (np.int64, np.int64, np.int64, np.uint64, np.uint64)
+
+
+def judge_acked(
+    block: PublishedBlock, case: Case, stream: int, payload: bytes
+) -> tuple[Tally, Partial]:
+    rows, first, last, whole, content, sent, acked = unpack(payload, *ACKED)
+    ranges = Ranges(first - block.first, last - block.first)
+    known, sums = block.sums(ranges)
+    missing = lengths(ranges) - known
+    inside = lengths(ranges) == whole
+    tally = _counted(
+        whole[inside], missing[inside], sums[inside] == content[inside], stream in case.incomplete
+    )
+    if tally.counts.acked_but_lost:
+        at = int(np.argmax(inside & ((missing > 0) | (sums != content))))
+        tally.note("acked but lost", int(first[at]), int(last[at]))
+    tolerance = case.rules.clock_tolerance_ns
+    wrong = sent > block.times[ranges.first] + tolerance
+    wrong |= acked < block.times[ranges.last] - tolerance
+    tally.counts.clock = int((wrong & (missing == 0)).sum())
+    columns = (rows, whole, missing, sums, content)
+    return tally, Partial(*(column[~inside] for column in columns))
+
+
+def judge_crossing(partials: list[Partial], incomplete: bool) -> Tally:
+    """All parts of all publications of one publisher that cross the ends of blocks."""
+    rows, whole, missing, contents, expected = map(np.concatenate, zip(*partials, strict=True))
+    order = np.argsort(rows, kind="stable")
+    starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+    sums = np.add.reduceat(contents[order], starts)
+    gone = np.add.reduceat(missing[order], starts)
+    same = sums == expected[order][starts]
+    return _counted(whole[order][starts], gone, same, incomplete)
+
+
+def _counted(
+    whole: NDArray[np.int64], missing: NDArray[np.int64], same: NDArray[np.bool_], incomplete: bool
+) -> Tally:
+    """Numbers the owner does not have are lost; all of a publication if it has something else."""
+    tally = Tally()
+    lost = np.where(missing > 0, missing, np.where(same, 0, whole))
+    tally.counts.acked = int(whole.sum())
+    if incomplete:
+        tally.counts.unjudged = int(lost[missing > 0].sum())
+        lost = lost[missing == 0]
+    tally.counts.acked_but_lost = int(lost.sum())
+    return tally
