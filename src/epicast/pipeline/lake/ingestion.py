@@ -102,6 +102,8 @@ class Committer:
         check_disk(self._lake.folder, self._min_free)
         began = time.monotonic()
         rows = [row.asDict() for row in frame.collect()]
+        if not rows:
+            return  # the first batch of a query, if there is nothing yet
         watermarks = dict(self._watermarks)
         for row in rows:
             end = Watermark(row["epoch"], row["seq"])
