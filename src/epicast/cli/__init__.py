@@ -29,6 +29,7 @@ from epicast.cli import (
     subscribe,
     swarm,
     up,
+    workload,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     up, publish, subscribe, status, streams, proxy, agent, demo, simulate, swarm, experiment,
-    doctor, lake,
+    doctor, lake, workload,
 )  # fmt: skip
 
 

@@ -56,6 +56,13 @@ class RankedKeys:
         self.inserted += new
         return found
 
+    def listed(self) -> tuple[Column, Column]:
+        """The ranks of all inserted keys, ascending, and the keys."""
+        blocks = self._blocks
+        order = blocks.order[: self._used.item(0)]
+        taken = np.arange(BLOCK) < blocks.sizes[order][:, np.newaxis]
+        return np.cumsum(blocks.gaps[order][taken] + 1), blocks.keys[order][taken]
+
     def _make_room(self, blocks: int) -> None:
         if blocks > len(self._blocks.order):
             larger = _Blocks.empty(2 * blocks)

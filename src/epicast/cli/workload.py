@@ -1,0 +1,163 @@
+"""`epicast workload`: streams of keyed events too long for one process, on Spark."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epicast.cli.output import print_json, print_table, say
+from epicast.cli.progress import Progress
+from epicast.cli.serving import JsonOption
+
+MasterOption = Annotated[
+    str, typer.Option(help="Spark: local[*], local-cluster[2,1,1024] or spark://HOST:PORT.")
+]
+OutOption = Annotated[Path, typer.Option(help="A directory that is not there yet.")]
+
+
+class ModelChoice(StrEnum):
+    zipf = "zipf"
+    zeta = "zeta"
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(no_args_is_help=True)
+    group.command("generate")(generate)
+    group.command("analyse")(analyse)
+    app.add_typer(group, name="workload", help="Make, import, analyse and replay key workloads.")
+
+
+def generate(
+    model: Annotated[
+        ModelChoice, typer.Argument(help="zipf: over --keys keys. zeta: over infinitely many.")
+    ],
+    out: OutOption,
+    events: Annotated[
+        str, typer.Option(help="Updates and insertions, such as 1e9; temporary keys add to it.")
+    ] = "1e6",
+    keys: Annotated[str | None, typer.Option(help="Of the Zipf model.", show_default="1e6")] = None,
+    skew: Annotated[float, typer.Option(help="Rank r has probability ~ r ** -skew.")] = 1.1,
+    rate: Annotated[float, typer.Option(help="Updates per second.")] = 200.0,
+    insertions: Annotated[float, typer.Option(help="New keys per second, at drawn ranks.")] = 0.0,
+    temporary: Annotated[
+        float, typer.Option(help="Keys per second that are deleted after a while.")
+    ] = 0.0,
+    lifetime: Annotated[float, typer.Option(help="Of temporary keys, mean seconds.")] = 1.0,
+    sizes: Annotated[
+        str, typer.Option(help="Payload bytes: N, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA.")
+    ] = "100",
+    seed: Annotated[int, typer.Option(help="Same seed, same events.")] = 1,
+    master: MasterOption = "local[*]",
+    as_json: JsonOption = False,
+) -> None:
+    """Generate a workload: Parquet files with time, key, op and size, and workload.json.
+
+      epicast workload generate zipf --events 1e9 --keys 1e6 --skew 1.1 --out zipf
+
+    The events depend on the options alone, not on the master. An interrupted run goes on where it
+    stopped when it is started again.
+    """
+    from epicast.pipeline.session import spark_session
+    from epicast.pipeline.workloads import generating
+    from epicast.pipeline.workloads.spec import Sizes, WorkloadSpec
+
+    if keys is None and model is ModelChoice.zipf:
+        keys = "1e6"
+    spec = WorkloadSpec(
+        model=model.value,
+        events=whole_number("events", events),
+        keys=None if keys is None else whole_number("keys", keys),
+        skew=skew,
+        rate=rate,
+        insertions=insertions,
+        temporary=temporary,
+        lifetime=lifetime,
+        sizes=Sizes.parse(sizes),
+        seed=seed,
+    ).check()
+    generating.prepare(spec, out.absolute())  # before Spark is started: it takes seconds
+    with Progress("generating") as progress, spark_session(master) as spark:
+        try:
+            made = generating.generate(spark, spec, out, progress.begin, progress.advance)
+        except KeyboardInterrupt:
+            say(f"Interrupted; {out} keeps what is done: start again to go on.")
+            raise typer.Exit(130) from None
+    if as_json:
+        print_json(
+            {
+                "directory": str(out),
+                "rows": made.rows,
+                "updates": made.updates,
+                "inserts": made.inserts,
+                "deletes": made.deletes,
+                "seconds": made.seconds,
+                "file_bytes": made.file_bytes,
+                "digest": made.digest,
+            }
+        )
+    else:
+        print(
+            f"{out}: {made.rows:,} events over {made.seconds:,.0f} s, "
+            f"{made.file_bytes / made.rows:.2f} bytes each, digest {made.digest}"
+        )
+
+
+def analyse(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Workloads; claims compare several.")
+    ],
+    report: Annotated[
+        Path | None, typer.Option(help="The page.", show_default="report.html in the first DIR")
+    ] = None,
+    master: MasterOption = "local[*]",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what garbage collection saves, from a thousand events to all, and judge claims S5 to S7.
+
+    A claim that does not hold is a result, not a failure: the exit status is 0.
+    """
+    from epicast.pipeline.session import spark_session
+    from epicast.pipeline.workloads import analysis
+    from epicast.pipeline.workloads.manifest import load_workload
+
+    for directory in directories:
+        load_workload(directory)  # before Spark is started
+    target = report or directories[0] / analysis.REPORT
+    with Progress("analysing") as progress, spark_session(master) as spark:
+        progress.begin(len(directories))
+        found, verdicts = analysis.analyse(spark, directories, progress.advance)
+    analysis.write_report(target, found, verdicts)
+    if as_json:
+        print_json(analysis.to_json(found, verdicts) | {"report": str(target)})
+        return
+    for one in found:
+        print(f"{one.directory}: {one.workload.title}")
+        print_table(
+            ["generated", "stored", "saved"],
+            ([f"{p.generated:,}", f"{p.stored:,}", f"{p.saving:.2%}"] for p in one.curve),
+        )
+    if verdicts.claims:
+        print_table(
+            ["claim", "paper", "ours", "holds", "detail"],
+            (
+                [claim.id, claim.paper, claim.ours, "yes" if claim.holds else "NO", claim.detail]
+                for claim in verdicts.claims
+            ),
+        )
+    for text in verdicts.missing:
+        say(f"Not judged: {text}.")
+    print(f"Report: {target}")
+
+
+def whole_number(name: str, text: str) -> int:
+    """1000000 or 1e6."""
+    try:
+        number = float(text)
+        if number == int(number):
+            return int(text) if text.isdigit() else int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise typer.BadParameter(f"{text!r} is not a whole number such as 1e6", param_hint=f"--{name}")
