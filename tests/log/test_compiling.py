@@ -22,7 +22,7 @@ import numpy as np
 def add(left, right):
     return left + right
 
-print(add(np.int64(1), np.int64(2)), compiling._cache_directory())
+print(add(np.int64(1), np.int64(2)), compiling.cache_directory())
 """
 
 

@@ -1,4 +1,5 @@
-"""An experiment whose runs take a while, so that something can happen meanwhile."""
+"""An experiment whose runs take a while, so that something can happen meanwhile, and need a part of
+the package that is compiled."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
 from epicast.experiments.results import Results
+from tests.pipeline.shipped import use_a_kernel
 
 RUNS = 30
 RUN_S = 0.5
@@ -22,7 +24,9 @@ class Slow(Experiment):
 
     def run(self, parameters: Parameters, seed: int) -> Row:
         time.sleep(RUN_S)
-        return {"value": seed % 1000}
+        found = use_a_kernel()
+        within = str(found["package"]).endswith(".zip/epicast/__init__.py")
+        return {"value": seed % 1000, "answers": found["answers"], "shipped": within}
 
     def claims(self, results: Results) -> Sequence[Claim]:
         return []

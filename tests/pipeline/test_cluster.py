@@ -1,4 +1,4 @@
-"""A sweep on a real cluster that loses a worker in the middle."""
+"""A sweep on a real cluster, with the package shipped to it, that loses a worker in the middle."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_worker_that_dies_in_the_middle_costs_nothing(
     assert sweep.returncode == 0
     monkeypatch.setattr(slow, "RUN_S", 0.0)
     wanted = {
-        outcome.key: outcome.rows
+        outcome.key: [{**row, "shipped": True} for row in outcome.rows]
         for outcome in InlineExecutor().run(make_tasks(slow.Slow(), Scale.SMOKE, 1))
     }
     assert len(found) == slow.RUNS, "every result once"

@@ -127,15 +127,6 @@ def test_failed_runs_are_reported_and_retried(tmp_path: Path, gate: Path) -> Non
     assert json.loads(retried.stdout)["runs"] == {"total": 6, "reused": 4, "failed": 0}
 
 
-def test_the_same_bytes_on_one_core_as_without_spark(tmp_path: Path) -> None:
-    for name, where in {"inline": ["--inline"], "one": ["--master", "local[1]"]}.items():
-        done = epicast("experiment", "run", "averages", "--out", tmp_path / name, *where)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.splitlines()[-1].startswith("averages: 6 of 6 done")
-    tables = {(tmp_path / name / "results.parquet").read_bytes() for name in ("inline", "one")}
-    assert len(tables) == 1
-
-
 @pytest.mark.parametrize(
     ("master", "message"),
     [

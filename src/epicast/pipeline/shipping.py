@@ -35,6 +35,7 @@ def shipped_package(context: SparkContext, master: str) -> Iterator[None]:
 
 def write_package(file: Path) -> None:
     source = Path(epicast.__file__).parent
+    file.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(source.rglob("*.py")):
             archive.write(path, Path("epicast") / path.relative_to(source))

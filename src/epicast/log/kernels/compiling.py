@@ -5,7 +5,7 @@ looks at the age of one source file only, so that a change in a part inlined fro
 unnoticed. Here compiled code is kept under a digest of all kernel sources, in the first of these
 places that can be written: NUMBA_CACHE_DIR, the directory a server named, `__pycache__` beside the
 sources, the user's cache. Where none can, every process compiles anew: slower to start, otherwise
-alike.
+alike. The package may lie within an archive, as it does when Spark ships it to workers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from hashlib import blake2b
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TypeVar, cast
@@ -30,20 +31,19 @@ _numba_config: Any = numba.config
 def keep_compiled_code_in(directory: Path) -> None:
     """Prefer `directory`; for kernels that are imported from now on."""
     _named.insert(0, directory)
-    _cache_directory.cache_clear()
+    cache_directory.cache_clear()
 
 
 def compiled(function: Function) -> Function:
     """Compile at the first call, without the interpreter lock being held while it runs."""
-    directory = _cache_directory()
-    if not directory:
+    if not cache_directory():
         return cast(Function, numba.njit(function, nogil=True))
-    before = _numba_config.CACHE_DIR
-    _numba_config.CACHE_DIR = directory
+    before = _numba_config.CACHE_LOCATOR_CLASSES
+    _numba_config.CACHE_LOCATOR_CLASSES = "epicast.log.kernels.locating.KernelLocator"
     try:
         return cast(Function, numba.njit(function, cache=True, nogil=True))
     finally:
-        _numba_config.CACHE_DIR = before
+        _numba_config.CACHE_LOCATOR_CLASSES = before
 
 
 def inlined(function: Function) -> Function:
@@ -61,7 +61,7 @@ def _candidates() -> Iterator[Path]:
 
 
 @cache
-def _cache_directory() -> str:
+def cache_directory() -> str:
     """The first place that can be written, empty if there is none."""
     digest = _digest_of_sources()
     for candidate in _candidates():
@@ -77,6 +77,8 @@ def _cache_directory() -> str:
 
 def _digest_of_sources() -> str:
     total = blake2b(numba.__version__.encode(), digest_size=8)
-    for source in sorted(_here.glob("*.py")):
-        total.update(source.read_bytes())
+    folder = _here if _here.is_dir() else files(__package__)
+    sources = {each.name: each for each in folder.iterdir() if each.name.endswith(".py")}
+    for name in sorted(sources):
+        total.update(sources[name].read_bytes())
     return total.hexdigest()
