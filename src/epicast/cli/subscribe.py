@@ -39,6 +39,13 @@ def subscribe(
         Path | None,
         typer.Option(help="Go on where the last run with this file ended; created if need be."),
     ] = None,
+    from_lake: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="LAKE",
+            help="Begin with the current value of every key in a lake; go on from there.",
+        ),
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
     follow: Annotated[
         bool, typer.Option(" /--no-follow", help="End with the newest event there is now.")
@@ -69,18 +76,23 @@ def subscribe(
     With --resume every event is printed at least once, whatever happens: the file is written now
     and then and at the end.
     """
-    if sum((after is not None, from_start)) > 1:
-        raise typer.BadParameter("either --after or --from-start")
+    if sum((after is not None, from_start, from_lake is not None)) > 1:
+        raise typer.BadParameter("only one of --after, --from-start and --from-lake")
+    if from_lake is not None and (resume is not None or batches or count is not None):
+        raise typer.BadParameter("--from-lake goes with none of --resume, --batches and --count")
     from epicast.client import WatermarkFile, sync
 
     saved = WatermarkFile(resume) if resume is not None else None
     printer = _Printer(as_json)
     with sync.connect(source, agent=agent, evidence=evidence) as node:
         opened = node.stream(stream)
+        begin: Watermark | int | None = 0 if from_start else after
+        if from_lake is not None:
+            begin = _print_lake(from_lake, stream, opened.info.id, printer)
         head = None if follow else opened.head()
         if head is not None and not head.seq:
             return
-        subscription = opened.subscribe(0 if from_start else after, resume=saved)
+        subscription = opened.subscribe(begin, resume=saved)
         with subscription:
             if head is not None and subscription.watermark >= head:
                 return
@@ -94,6 +106,24 @@ def subscribe(
             except BrokenPipeError:
                 # Whoever read this has enough. Python would complain once more when it exits.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print_lake(folder: Path, stream: str, stream_id: int, printer: _Printer) -> Watermark:
+    """Print the values there are; the place they are as of."""
+    from epicast.core import Event
+    from epicast.pipeline.lake import bootstrap
+
+    snapshot = bootstrap.read(folder, stream)
+    printer.snapshot(*snapshot.watermark, snapshot.values.num_rows)
+    for batch in snapshot.batches(_MOST_AT_A_TIME):
+        columns = batch.set_column(3, "time", batch["time"].cast("int64"))
+        printer.items(
+            [
+                Event(stream_id, row["seq"], row["key"], row["payload"], 1000 * row["time"])
+                for row in columns.to_pylist()
+            ]
+        )
+    return snapshot.watermark
 
 
 def _print_items(
@@ -151,6 +181,13 @@ class _Printer:
             self._write(b"".join(encode(_described(item)) + b"\n" for item in items))
         else:
             self._write(b"".join(map(_line, items)))
+
+    def snapshot(self, epoch: int, seq: int, keys: int) -> None:
+        if self._encode is not None:
+            fields = {"kind": "snapshot", "epoch": epoch, "seq": seq, "keys": keys}
+            self._write(self._encode(fields) + b"\n")
+        else:
+            self._write(b"# %d keys as of %d:%d, from the lake\n" % (keys, epoch, seq))
 
     def batch(self, batch: EventBatch | Reset) -> None:
         from epicast.core import EventBatch
