@@ -183,17 +183,21 @@ def chosen(rows: Rows, index: Any) -> Rows:
     return {name: column[index] for name, column in rows.items()}
 
 
-def write_owner(root: Path, stream: MadeStream, **options: Any) -> Path:
-    return write_log(root, Role.OWNER, REGION, [stream], owner_batches(stream), **options)
+def write_owner(root: Path, made: MadeStream, rows: int = 1000, **options: Any) -> Path:
+    """`rows` are those written at once, here and below."""
+    return write_log(root, Role.OWNER, REGION, [made], owner_batches(made, rows), **options)
 
 
-def write_publisher(root: Path, stream: MadeStream, rows: Rows, **options: Any) -> Path:
-    batches = in_batches(Role.PUBLISHER, rows)
+def write_publisher(
+    root: Path, stream: MadeStream, acked: Rows, rows: int = 8192, **options: Any
+) -> Path:
+    batches = in_batches(Role.PUBLISHER, acked, rows)
     return write_log(root, Role.PUBLISHER, "app", [stream], batches, **options)
 
 
 def write_subscriber(
-    root: Path, stream: MadeStream, rows: Rows, name: str = "reader", **options: Any
-) -> Path:
-    batches = in_batches(Role.SUBSCRIBER, rows)
+    root: Path, stream: MadeStream, got: Rows, name: str = "reader", rows: int = 8192,
+    **options: Any,
+) -> Path:  # fmt: skip
+    batches = in_batches(Role.SUBSCRIBER, got, rows)
     return write_log(root, Role.SUBSCRIBER, name, [stream], batches, **options)

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from epicast.evidence import Kind, Role
 from epicast.pipeline.audit.case import Case
 from epicast.pipeline.audit.intervals import Ranges, split
-from epicast.pipeline.audit.links import KeyEnds, link_stretch
+from epicast.pipeline.audit.links import KeyEnds, link_across, link_stretch
 from epicast.pipeline.audit.logs import Chunk, column, read_again
 from epicast.pipeline.audit.owners import Published, Stretch, published, stretches
 from epicast.pipeline.audit.packing import pack
 from epicast.pipeline.audit.surveys import checked_ranges
-from epicast.pipeline.audit.tracking import Tracker
+from epicast.pipeline.audit.tracking import Skip, Tracker
 
 
 class Space(IntEnum):
@@ -51,9 +51,9 @@ LATER = (np.int64, np.int64, np.int64)
 """First and last number, and the time."""
 PUBLISHED = (np.int64, np.int64, np.int64, np.uint64)
 """First and last of the publisher's numbers, the time, and the contents of all events."""
-ACKED = (np.int64, np.int64, np.int64, np.int64, np.uint64, np.int64, np.int64)
-"""Row of the log, first and last number in the block, events of the whole publication, sum of
-content hashes, sent, acknowledged."""
+ACKED = (np.int64, np.int64, np.int64, np.int64, np.int64, np.uint64, np.int64, np.int64)
+"""Row of the log, first and last number in the block, events of the publication before these and
+in all, sum of content hashes, sent, acknowledged."""
 GOT = (np.uint8, np.uint32, np.uint32, np.int64, np.uint64)
 """Kind, first number as distance from the start of the block, events, time, digest."""
 LATE = 0x80
@@ -99,6 +99,14 @@ def key_ends(case: Case, index: int) -> Iterator[tuple[int, int, KeyEnds]]:
                 if stretch.first < bound:
                     ends, _ = link_stretch(stretch.below(bound), keyless)
                     yield stretch.stream, epoch, ends
+
+
+def linked(stream: int, epoch: int, ends: KeyEnds, bits: int) -> Iterator[Piece]:
+    """What is known of some keys across all stretches of an epoch."""
+    links = link_across(ends)
+    for block, here in groups((links.seqs - 1) >> bits):
+        payload = pack(*(column[here] for column in links))
+        yield Piece(Space.STREAM, stream, epoch, block, Part.LINKS, -1, 0, payload)
 
 
 def _cut_owner(case: Case, number: int, chunk: Chunk) -> Iterator[Piece]:
@@ -174,8 +182,9 @@ def _cut_publisher(case: Case, number: int, chunk: Chunk) -> Iterator[Piece]:
             chosen = mine[here]
             row = index[chosen]
             payload = pack(
-                chunk.start + row, parts.first[chosen], parts.last[chosen], whole[row],
-                contents[row], sent[row], acked[row],
+                chunk.start + row, parts.first[chosen], parts.last[chosen],
+                parts.first[chosen] - ranges.first[row], whole[row], contents[row], sent[row],
+                acked[row],
             )  # fmt: skip
             yield Piece(
                 Space.PUBLISHER, stream, publisher, block, Part.ACKED, number,
@@ -187,40 +196,64 @@ def _cut_subscriber(
     case: Case, tracker: Tracker, chunk: Chunk, first_segment: int
 ) -> Iterator[Piece]:
     bits = case.rules.block_bits
-    tracked = tracker.take(chunk.batches)
-
-    def piece(index: int, block: int, row: int, *columns: NDArray[Any]) -> Piece:
+    for index, rows in _rows_by_segment(tracker, chunk, bits):
         segment = case.segments[first_segment + index]
-        return Piece(
-            Space.STREAM, segment.stream, segment.epoch, block, Part.GOT, first_segment + index,
-            chunk.start + row, pack(*columns),
-        )  # fmt: skip
-
-    for index, rows in groups(tracked.segments):
-        names = ("kind", "first", "last", "time", "digest")
-        kinds, firsts, lasts, times, digests = (
-            column(chunk.batches, name)[tracked.rows[rows]] for name in names
-        )
-        kinds = kinds | np.where(tracked.late[rows], np.uint8(LATE), np.uint8(0))
-        blocks = ((firsts - 1) >> np.uint64(bits)).astype(np.int64)
-        offsets = ((firsts - 1) & np.uint64((1 << bits) - 1)).astype(np.uint32)
-        counts = (lasts - firsts + 1).astype(np.uint32)
+        blocks = ((rows.firsts - 1) >> np.uint64(bits)).astype(np.int64)
+        offsets = ((rows.firsts - 1) & np.uint64((1 << bits) - 1)).astype(np.uint32)
+        counts = (rows.lasts - rows.firsts + 1).astype(np.uint32)
+        columns = rows.kinds, offsets, counts, rows.times, rows.digests
         for block, here in groups(blocks):
-            yield piece(
-                index, block, int(tracked.rows[rows[here[0]]]), kinds[here], offsets[here],
-                counts[here], times[here], digests[here],
+            yield Piece(
+                Space.STREAM, segment.stream, segment.epoch, block, Part.GOT,
+                first_segment + index, chunk.start + int(rows.places[here[0]]),
+                pack(*(column[here] for column in columns)),
             )  # fmt: skip
+
+
+class _Rows(NamedTuple):
+    """Of one segment, in the order of the log."""
+
+    places: NDArray[np.int64]
+    """In the chunk."""
+    kinds: NDArray[np.uint8]
+    firsts: NDArray[np.uint64]
+    lasts: NDArray[np.uint64]
+    times: NDArray[np.int64]
+    digests: NDArray[np.uint64]
+
+
+def _rows_by_segment(tracker: Tracker, chunk: Chunk, bits: int) -> Iterator[tuple[int, _Rows]]:
+    tracked = tracker.take(chunk.batches)
+    names = ("kind", "first", "last", "time", "digest")
+    columns = [column(chunk.batches, name) for name in names]
+    skipped: dict[int, list[Skip]] = {}
     for skip in tracked.skips:
-        # Who was told that something is gone has got tombstones for it.
-        parts, _ = split(Ranges(np.array([skip.first]), np.array([skip.last])), bits)
-        for first, last in zip(*parts, strict=True):
-            block = int(first - 1) >> bits
-            yield piece(
-                skip.segment, block, skip.row, np.array([Kind.TOMBSTONES], np.uint8),
-                np.array([first - 1 - (block << bits)], np.uint32),
-                np.array([last - first + 1], np.uint32), np.array([skip.time]),
-                np.zeros(1, np.uint64),
-            )  # fmt: skip
+        skipped.setdefault(skip.segment, []).append(skip)
+    for index, chosen in groups(tracked.segments):
+        places = tracked.rows[chosen]
+        kinds, *others = (each[places] for each in columns)
+        kinds = kinds | np.where(tracked.late[chosen], np.uint8(LATE), np.uint8(0))
+        rows = _Rows(places, kinds, *others)
+        yield index, _with_skips(rows, skipped.pop(index, []), bits)
+    for index, skips in skipped.items():
+        nothing = _Rows(np.empty(0, np.int64), *(each[:0] for each in columns))
+        yield index, _with_skips(nothing, skips, bits)
+
+
+def _with_skips(rows: _Rows, skips: list[Skip], bits: int) -> _Rows:
+    """Who was told that something is gone has got tombstones for it."""
+    if not skips:
+        return rows
+    told = np.array([(skip.first, skip.last, skip.time, skip.row) for skip in skips])
+    parts, index = split(Ranges(told[:, 0], told[:, 1]), bits)
+    count = len(index)
+    more = _Rows(
+        told[index, 3], np.full(count, Kind.TOMBSTONES, np.uint8), parts.first.astype(np.uint64),
+        parts.last.astype(np.uint64), told[index, 2], np.zeros(count, np.uint64),
+    )  # fmt: skip
+    joined = [np.concatenate(pair) for pair in zip(rows, more, strict=True)]
+    order = np.argsort(joined[0], kind="stable")
+    return _Rows(*(each[order] for each in joined))
 
 
 def groups(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -19,8 +19,8 @@ import numpy as np
 
 from epicast.evidence import EvidenceError, Role
 from epicast.pipeline.audit.case import Case, Rules
-from epicast.pipeline.audit.cutting import Part, Piece, Space, cut, key_ends
-from epicast.pipeline.audit.links import EVENTS_PER_PART, KeyEnds, link_across
+from epicast.pipeline.audit.cutting import Piece, cut, key_ends, linked
+from epicast.pipeline.audit.links import EVENTS_PER_PART, KeyEnds
 from epicast.pipeline.audit.logs import find_logs
 from epicast.pipeline.audit.packing import pack, unpack
 from epicast.pipeline.audit.results import AuditResult
@@ -149,18 +149,8 @@ def _links(
         stream, epoch = table.column("stream")[0].as_py(), table.column("epoch")[0].as_py()
         payloads = [value.as_buffer() for value in table.column("payload")]
         unpacked = [unpack(payload, *_ENDS) for payload in payloads]
-        links = link_across(KeyEnds(*map(np.concatenate, zip(*unpacked, strict=True))))
-        blocks = (links.seqs - 1) >> bits
-        order = np.argsort(blocks, kind="stable")
-        edges = np.flatnonzero(np.diff(blocks[order])) + 1
-        groups = np.split(order, edges) if len(order) else []
-        found = (
-            Piece(
-                Space.STREAM, _unsigned(stream), _unsigned(epoch), int(blocks[here[0]]),
-                Part.LINKS, -1, 0, pack(*(column[here] for column in links)),
-            )
-            for here in groups
-        )  # fmt: skip
+        ends = KeyEnds(*map(np.concatenate, zip(*unpacked, strict=True)))
+        found = linked(_unsigned(stream), _unsigned(epoch), ends, bits)
         batches = list(_batches(found, PIECES))
         return pa.Table.from_batches(batches, schema=_arrow_schema(PIECES))
 

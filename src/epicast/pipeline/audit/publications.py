@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from epicast.pipeline.audit.case import Case
+from epicast.pipeline.audit.case import NEVER, Case
 from epicast.pipeline.audit.cutting import ACKED, PUBLISHED
 from epicast.pipeline.audit.intervals import Ranges, lengths, numbers_in
 from epicast.pipeline.audit.packing import unpack
@@ -26,7 +26,7 @@ class PublishedBlock:
         size = 1 << bits
         self._known = np.zeros(size, dtype=np.bool_)
         self._contents = np.zeros(size, dtype=np.uint64)
-        self.times = np.zeros(size, dtype=np.int64)
+        self._times = np.zeros(size, dtype=np.int64)
         self._sums: tuple[NDArray[np.int64], NDArray[np.uint64]] | None = None
 
     def take(self, payload: bytes) -> None:
@@ -34,7 +34,11 @@ class PublishedBlock:
         at, index = numbers_in(Ranges(first - self.first, last - self.first))
         self._known[at] = True
         self._contents[at] = contents
-        self.times[at] = times[index]
+        self._times[at] = times[index]
+
+    def stored(self, at: NDArray[np.int64], *, late: bool) -> NDArray[np.int64]:
+        """When; what is not known may have been as late, or as early, as one likes."""
+        return np.where(self._known[at], self._times[at], NEVER if late else -NEVER)
 
     def sums(self, ranges: Ranges) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """How many numbers of each range are known, and the sum of their contents."""
@@ -64,7 +68,7 @@ PARTIAL = (np.int64, np.int64, np.int64, np.uint64, np.uint64)
 def judge_acked(
     block: PublishedBlock, case: Case, stream: int, payload: bytes
 ) -> tuple[Tally, Partial]:
-    rows, first, last, whole, content, sent, acked = unpack(payload, *ACKED)
+    rows, first, last, before, whole, content, sent, acked = unpack(payload, *ACKED)
     ranges = Ranges(first - block.first, last - block.first)
     known, sums = block.sums(ranges)
     missing = lengths(ranges) - known
@@ -76,9 +80,10 @@ def judge_acked(
         at = int(np.argmax(inside & ((missing > 0) | (sums != content))))
         tally.note("acked but lost", int(first[at]), int(last[at]))
     tolerance = case.rules.clock_tolerance_ns
-    wrong = sent > block.times[ranges.first] + tolerance
-    wrong |= acked < block.times[ranges.last] - tolerance
-    tally.counts.clock = int((wrong & (missing == 0)).sum())
+    wrong = (before == 0) & (sent - tolerance > block.stored(ranges.first, late=True))
+    ends = before + lengths(ranges) == whole
+    wrong |= ends & (acked + tolerance < block.stored(ranges.last, late=False))
+    tally.counts.clock = int(wrong.sum())
     columns = (rows, whole, missing, sums, content)
     return tally, Partial(*(column[~inside] for column in columns))
 

@@ -38,7 +38,7 @@ class Search:
         facts = case.streams.get(stream)
         self._last_n = facts.last_n if facts else None
         self._keyed = stream in case.keyed
-        self._gc = [event for event in case.gc.get((stream, epoch), []) if event.seq > block.first]
+        self._gc = [event for event in case.gc.get((stream, epoch), []) if event.seq >= block.first]
         self._own = {
             event.seq - block.first: event for event in self._gc
             if event.seq < block.first + block.size
