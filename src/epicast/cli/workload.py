@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from epicast.cli.connecting import DEFAULT_ADDRESS
 from epicast.cli.output import print_json, print_table, say
 from epicast.cli.progress import Progress
 from epicast.cli.serving import JsonOption
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True)
     group.command("generate")(generate)
     group.command("analyse")(analyse)
+    group.command("replay")(replay)
     app.add_typer(group, name="workload", help="Make, import, analyse and replay key workloads.")
 
 
@@ -150,6 +152,88 @@ def analyse(
     for text in verdicts.missing:
         say(f"Not judged: {text}.")
     print(f"Report: {target}")
+
+
+def replay(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A workload.")],
+    stream: Annotated[str, typer.Option(help="Where to publish it.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            "--proxy",
+            metavar="ADDRESS",
+            help="A proxy or agent.",
+            envvar="EPICAST_ADDRESS",
+        ),
+    ] = DEFAULT_ADDRESS,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Events per second.", show_default="as fast as possible"),
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option(min=1e-9, help="By their own times, so many times as fast.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many events.", show_default="all")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Where the position is kept.", show_default="replay-STREAM.json in DIR"),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a workload into a live stream, in order, each event once.
+
+    A deletion becomes a GC event. An interrupted replay goes on where it stopped when it is started
+    again; what is published twice then is recognised. The exit status is 1 if events were refused.
+    """
+    if rate is not None and speed is not None:
+        raise typer.BadParameter("--rate and --speed do not go together; give one of them")
+    from epicast.client import PublishRefused
+    from epicast.pipeline.workloads.replaying import Pace, Replay
+
+    address = to if "://" in to else f"epicast://{to}"
+    work = Replay(directory, stream, address, Pace(rate, speed), state)
+    end = min(limit or work.workload.rows, work.workload.rows)
+    status = 0
+    with Progress("replaying, parts of a hundred") as progress:
+        progress.begin(100)
+
+        def told(rows: int) -> None:
+            while progress.done < 100 * work.outcome.position // end:
+                progress.advance()
+
+        try:
+            work.run(limit, told)
+        except KeyboardInterrupt:
+            say("Interrupted; start again to go on.")
+            status = 130
+        except PublishRefused as error:
+            say(f"epicast: {error}")
+            status = 1
+    done = work.outcome
+    achieved = done.rows / done.seconds if done.seconds else 0.0
+    if as_json:
+        print_json(
+            {
+                "stream": stream,
+                "events": done.rows,
+                "position": done.position,
+                "last": done.last,
+                "seconds": round(done.seconds, 6),
+                "events_per_s": round(achieved, 3),
+                "lag_s": round(done.lag, 6),
+                "most_lag_s": round(done.most_lag, 6),
+            }
+        )
+    else:
+        print(
+            f"{done.rows:,} events in {done.seconds:.1f} s, {achieved:,.0f} per second, "
+            f"{done.position:,} of {work.workload.rows:,} in all"
+            + (f", {done.lag:.2f} s behind schedule" if rate or speed else "")
+        )
+    raise typer.Exit(status)
 
 
 def whole_number(name: str, text: str) -> int:
