@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from epicast.cli import lake_tables
 from epicast.cli.connecting import DEFAULT_ADDRESS
 from epicast.cli.output import print_json, print_table, say
 from epicast.cli.serving import JsonOption, announce_json
@@ -40,6 +41,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True)
     group.command("run")(run)
     group.command("status")(status)
+    lake_tables.add_commands(group)
     app.add_typer(group, name="lake", help="Streams as tables, in Delta or Parquet.")
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from deltalake import CommitProperties, DeltaTable
+import msgspec
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from epicast import Watermark
 from epicast.pipeline.lake.tables import WATERMARKS, NewFile
 from epicast.pipeline.lake.versions import (
     COMPACTED,
@@ -20,14 +22,14 @@ from epicast.pipeline.lake.versions import (
     Snapshot,
     TableBusy,
     TableFile,
+    decoded_marks,
     encoded_marks,
-    newest_marks,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FEW_COMMITS = 64
+_PARTS = ("epoch", "seq")
 _HOUR_S = 3600
 
 
@@ -47,11 +49,14 @@ class DeltaVersions:
                 f"{self.folder} has no version {version}, or not any more: {error}"
             ) from error
 
-    def newest_first(self) -> Iterator[Snapshot]:
-        newest = DeltaTable(str(self.folder)).version()
-        for version in range(newest, -1, -1):
+    def ways_back(self) -> Iterator[Snapshot]:
+        table = DeltaTable(str(self.folder))
+        yield self._snapshot(table)
+        for version, commit in self._commits(table.version()):
+            if COMPACTED not in commit:
+                continue
             try:
-                snapshot = self.snapshot(version)
+                snapshot = self.snapshot(version - 1)
             except NoSuchVersion:
                 return
             if all((self.folder / file.path).exists() for file in snapshot.files):
@@ -69,7 +74,10 @@ class DeltaVersions:
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [_add(file, now) for file in add]
         actions += [_remove(file, now) for file in remove]
-        properties = CommitProperties(custom_metadata=encoded_marks(watermarks, compacted))
+        properties = CommitProperties(
+            custom_metadata=encoded_marks(watermarks, compacted),
+            app_transactions=_compaction_notes(compacted or {}),
+        )
         table = DeltaTable(str(self.folder), version=base.version)
         try:
             table.create_write_transaction(
@@ -104,24 +112,54 @@ class DeltaVersions:
             for action in actions
         ]
         files.sort(key=lambda file: file.path)
-        watermarks, compacted = _known(table)
+        watermarks = self._watermarks(table.version())
+        compacted = _compacted(table, {*watermarks})
         return Snapshot(self.folder, table.version(), tuple(files), watermarks, compacted)
 
+    def _watermarks(self, version: int) -> Marks:
+        """From the newest commit that names any; nearly all do."""
+        for _, commit in self._commits(version):
+            if WATERMARKS in commit:
+                return decoded_marks(commit[WATERMARKS])
+        return {}
 
-def _known(table: DeltaTable) -> tuple[Marks, Marks]:
-    """Most commits have watermarks, few are compactions: look further back only if need be."""
-    limit = _FEW_COMMITS
-    while True:
-        commits: list[dict[str, Any]] = table.history(limit)
-        found = newest_marks(commits, WATERMARKS), newest_marks(commits, COMPACTED)
-        if None not in found or len(commits) < limit:
-            return found[0] or {}, found[1] or {}
-        limit *= 16
+    def _commits(self, version: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """What is known of a version and those before it, as far as the log goes back.
+
+        From the log itself: what `DeltaTable.history` says of a table that was loaded at a version
+        includes newer commits, under wrong numbers.
+        """
+        for number in range(version, -1, -1):
+            try:
+                text = (self.folder / "_delta_log" / f"{number:020}.json").read_bytes()
+            except FileNotFoundError:
+                return
+            for line in text.splitlines():
+                action = msgspec.json.decode(line)
+                if "commitInfo" in action:
+                    yield number, action["commitInfo"]
+                    break
+
+
+def _compaction_notes(compacted: Marks) -> list[Transaction]:
+    """A Delta table remembers a number per application: for every version, and for good."""
+    return [
+        Transaction(f"{COMPACTED}.{part}/{stream}", number)
+        for stream, mark in compacted.items()
+        for part, number in zip(_PARTS, mark, strict=True)
+    ]
+
+
+def _compacted(table: DeltaTable, streams: set[str]) -> Marks:
+    found = {}
+    for stream in streams:
+        epoch, seq = (table.transaction_version(f"{COMPACTED}.{part}/{stream}") for part in _PARTS)
+        if epoch is not None and seq is not None:
+            found[stream] = Watermark(epoch, seq)
+    return found
 
 
 def _add(file: NewFile, now: int) -> AddAction:
-    import msgspec
-
     statistics = {
         "numRecords": file.rows,
         "minValues": {"seq": file.first},

@@ -37,7 +37,7 @@ class ParquetVersions:
             self.folder, table.version, tuple(files), table.watermarks(), table.compacted()
         )
 
-    def newest_first(self) -> Iterator[Snapshot]:
+    def ways_back(self) -> Iterator[Snapshot]:
         yield self.snapshot()
 
     def replace(

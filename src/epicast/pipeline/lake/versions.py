@@ -6,9 +6,9 @@ is here reads a version with the watermarks that belong to it, and replaces file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -63,8 +63,9 @@ class StreamTable(Protocol):
     def snapshot(self, version: int | None = None) -> Snapshot:
         """The newest, unless one is named; `NoSuchVersion`."""
 
-    def newest_first(self) -> Iterator[Snapshot]:
-        """All that can still be read."""
+    def ways_back(self) -> Iterator[Snapshot]:
+        """The newest version and those from right before a compaction, newest first, as far as
+        they can still be read."""
 
     def replace(
         self,
@@ -93,12 +94,8 @@ def open_table(folder: Path, kind: str, schema: pa.Schema) -> StreamTable:
     return DeltaVersions(folder, schema)
 
 
-def newest_marks(commits: Sequence[Mapping[str, Any]], name: str) -> Marks | None:
-    """From the newest of the commits that has them."""
-    for commit in commits:
-        if name in commit:
-            return _marks.decode(commit[name])
-    return None
+def decoded_marks(text: str) -> Marks:
+    return _marks.decode(text)
 
 
 def encoded_marks(watermarks: Marks | None, compacted: Marks | None) -> dict[str, str]:
