@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from epicast.pipeline.lake.publishing_sink import PublishingWriter
+
 _LEAST_EVENTS = 50_000
 """What is worth a task of its own."""
 _WINDOW_BYTES = 16 << 20
@@ -108,6 +110,12 @@ class EpicastDataSource(DataSource):
 
     def reader(self, schema: StructType) -> EventReader:
         return EventReader(SourceOptions.parse(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> PublishingWriter:
+        """What is published stays: output modes that replace rows mean the same as append."""
+        from epicast.pipeline.lake.publishing_sink import PublishingWriter
+
+        return PublishingWriter(self.options, schema)
 
 
 def register(spark: SparkSession) -> None:
