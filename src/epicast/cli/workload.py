@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,10 +13,20 @@ from epicast.cli.output import print_json, print_table, say
 from epicast.cli.progress import Progress
 from epicast.cli.serving import JsonOption
 
+if TYPE_CHECKING:
+    from epicast.pipeline.workloads.manifest import Workload
+
 MasterOption = Annotated[
     str, typer.Option(help="Spark: local[*], local-cluster[2,1,1024] or spark://HOST:PORT.")
 ]
 OutOption = Annotated[Path, typer.Option(help="A directory that is not there yet.")]
+
+
+class UnitChoice(StrEnum):
+    s = "s"
+    ms = "ms"
+    us = "us"
+    ns = "ns"
 
 
 class ModelChoice(StrEnum):
@@ -27,6 +37,7 @@ class ModelChoice(StrEnum):
 def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True)
     group.command("generate")(generate)
+    group.command("import")(import_trace)
     group.command("analyse")(analyse)
     group.command("replay")(replay)
     app.add_typer(group, name="workload", help="Make, import, analyse and replay key workloads.")
@@ -87,24 +98,50 @@ def generate(
         except KeyboardInterrupt:
             say(f"Interrupted; {out} keeps what is done: start again to go on.")
             raise typer.Exit(130) from None
-    if as_json:
-        print_json(
-            {
-                "directory": str(out),
-                "rows": made.rows,
-                "updates": made.updates,
-                "inserts": made.inserts,
-                "deletes": made.deletes,
-                "seconds": made.seconds,
-                "file_bytes": made.file_bytes,
-                "digest": made.digest,
-            }
-        )
-    else:
-        print(
-            f"{out}: {made.rows:,} events over {made.seconds:,.0f} s, "
-            f"{made.file_bytes / made.rows:.2f} bytes each, digest {made.digest}"
-        )
+    _print_made(made, out, as_json)
+
+
+def import_trace(
+    file: Annotated[
+        Path, typer.Argument(help="A .csv with a line of names, a .parquet, or a folder of those.")
+    ],
+    out: OutOption,
+    time_column: Annotated[str, typer.Option(help="Numbers, or timestamps in Parquet.")] = "time",
+    key_column: Annotated[
+        str, typer.Option(help="Whole numbers are kept; anything else becomes a 63-bit hash.")
+    ] = "key",
+    op_column: Annotated[
+        str | None, typer.Option(help="update, insert or delete.", show_default="all updates")
+    ] = None,
+    size_column: Annotated[
+        str | None, typer.Option(help="Payload bytes.", show_default="none")
+    ] = None,
+    time_unit: Annotated[UnitChoice, typer.Option(help="Of the times.")] = UnitChoice.s,
+    master: MasterOption = "local[*]",
+    as_json: JsonOption = False,
+) -> None:
+    """Import a trace: rows are checked, sorted by time, and kept as a workload.
+
+    Nothing is left behind if the trace is wrong; the first wrong row is named.
+    """
+    from epicast.pipeline.session import spark_session
+    from epicast.pipeline.workloads import importing
+    from epicast.pipeline.workloads.traces import TraceColumns, check_trace
+
+    columns = TraceColumns(
+        time=time_column,
+        key=key_column,
+        op=op_column,
+        size=size_column,
+        time_unit=time_unit.value,
+    )
+    importing.check_target(out)
+    check_trace(file, columns)  # before Spark is started
+    with Progress("importing") as progress, spark_session(master) as spark:
+        progress.begin(1)
+        made = importing.import_trace(spark, file, out, columns)
+        progress.advance()
+    _print_made(made, out, as_json)
 
 
 def analyse(
@@ -234,6 +271,27 @@ def replay(
             + (f", {done.lag:.2f} s behind schedule" if rate or speed else "")
         )
     raise typer.Exit(status)
+
+
+def _print_made(made: Workload, out: Path, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "directory": str(out),
+                "rows": made.rows,
+                "updates": made.updates,
+                "inserts": made.inserts,
+                "deletes": made.deletes,
+                "seconds": made.seconds,
+                "file_bytes": made.file_bytes,
+                "digest": made.digest,
+            }
+        )
+    else:
+        print(
+            f"{out}: {made.rows:,} events over {made.seconds:,.0f} s, "
+            f"{made.file_bytes / made.rows:.2f} bytes each, digest {made.digest}"
+        )
 
 
 def whole_number(name: str, text: str) -> int:
