@@ -17,6 +17,7 @@ import typer
 
 from epicast.cli import (
     agent,
+    audit,
     demo,
     doctor,
     experiment,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     up, publish, subscribe, status, streams, proxy, agent, demo, simulate, swarm, experiment,
-    doctor, lake, workload,
+    doctor, lake, workload, audit,
 )  # fmt: skip
 
 

@@ -231,9 +231,9 @@ def _rows_by_segment(tracker: Tracker, chunk: Chunk, bits: int) -> Iterator[tupl
         skipped.setdefault(skip.segment, []).append(skip)
     for index, chosen in groups(tracked.segments):
         places = tracked.rows[chosen]
-        kinds, *others = (each[places] for each in columns)
-        kinds = kinds | np.where(tracked.late[chosen], np.uint8(LATE), np.uint8(0))
-        rows = _Rows(places, kinds, *others)
+        rows = _Rows(places, *(each[places] for each in columns))
+        late = np.where(tracked.late[chosen], np.uint8(LATE), np.uint8(0))
+        rows = rows._replace(kinds=rows.kinds | late)
         yield index, _with_skips(rows, skipped.pop(index, []), bits)
     for index, skips in skipped.items():
         nothing = _Rows(np.empty(0, np.int64), *(each[:0] for each in columns))
@@ -251,9 +251,9 @@ def _with_skips(rows: _Rows, skips: list[Skip], bits: int) -> _Rows:
         told[index, 3], np.full(count, Kind.TOMBSTONES, np.uint8), parts.first.astype(np.uint64),
         parts.last.astype(np.uint64), told[index, 2], np.zeros(count, np.uint64),
     )  # fmt: skip
-    joined = [np.concatenate(pair) for pair in zip(rows, more, strict=True)]
-    order = np.argsort(joined[0], kind="stable")
-    return _Rows(*(each[order] for each in joined))
+    order = np.argsort(np.concatenate([rows.places, more.places]), kind="stable")
+    columns: list[Any] = [[*pair] for pair in zip(rows, more, strict=True)]
+    return _Rows(*(np.concatenate(column)[order] for column in columns))
 
 
 def groups(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:

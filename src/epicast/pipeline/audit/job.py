@@ -9,7 +9,7 @@ what one subscription got of it, never more.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,8 @@ VERDICTS = "about int, who long, stream long, payload binary"
 _ENDS = (np.uint64, np.int64, np.int64, np.int64)
 _PARTITION_BYTES = 96 << 20
 _BATCH_BYTES = 8 << 20
+_TASK_BYTES = 64 << 20
+_LOGS_PER_CORE = 32
 _BYTES_PER_ROW, _BYTES_PER_EVENT = 25, 16
 _ROW_BATCH = {
     # Rows are large here: what is handed to Python at once is bounded in bytes.
@@ -88,8 +90,9 @@ def _survey_all(
             return b"", str(error)
         return msgspec.msgpack.encode(found), ""
 
-    tasks = context.parallelize([str(folder) for folder in folders], len(folders)).map(look)
-    found = watched(context, "survey", tasks.collect, watcher)
+    count = min(len(folders), _LOGS_PER_CORE * context.defaultParallelism)
+    logs = context.parallelize([str(folder) for folder in folders], count).map(look)
+    found = watched(context, "survey", logs.collect, watcher)
     for _, error in found:
         if error:
             raise EvidenceError(error)
@@ -117,12 +120,14 @@ def _judge_all(spark: SparkSession, case: Case, watcher: Watcher | None) -> list
 
 
 def _pieces(spark: SparkSession, case: Case, shared: Broadcast[Case]) -> DataFrame:
-    def cut_one(batches: Iterable[Any]) -> Iterator[Any]:
-        for index in _numbers(batches):
-            yield from _batches(cut(shared.value, index), PIECES)
+    tasks = _tasks(spark, case, range(len(case.parts)))
 
-    count = len(case.parts)
-    pieces: DataFrame = spark.range(0, count, 1, count).mapInArrow(cut_one, PIECES)
+    def cut_some(batches: Iterable[Any]) -> Iterator[Any]:
+        for task in _numbers(batches):
+            for index in tasks[task]:
+                yield from _batches(cut(shared.value, index), PIECES)
+
+    pieces: DataFrame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(cut_some, PIECES)
     owners = [
         index for index, (number, _) in enumerate(case.parts) if case.roles[number] == Role.OWNER
     ]
@@ -131,16 +136,32 @@ def _pieces(spark: SparkSession, case: Case, shared: Broadcast[Case]) -> DataFra
     return pieces
 
 
+def _tasks(spark: SparkSession, case: Case, indices: Sequence[int]) -> list[list[int]]:
+    """Files for each task: a large one alone, of small ones several."""
+    sizes = [case.parts[index][1].size for index in indices]
+    enough = min(_TASK_BYTES, sum(sizes) // spark.sparkContext.defaultParallelism)
+    tasks: list[list[int]] = [[]]
+    held = 0
+    for index, size in zip(indices, sizes, strict=True):
+        if tasks[-1] and held + size > enough:
+            tasks.append([])
+            held = 0
+        tasks[-1].append(index)
+        held += size
+    return tasks
+
+
 def _links(
     spark: SparkSession, case: Case, owners: list[int], shared: Broadcast[Case]
 ) -> DataFrame:
     """What is known of keys across stretches, as pieces."""
     bits = case.rules.block_bits
     parts = {stream: -(-case.events_of(stream) // EVENTS_PER_PART) for stream in case.keyed}
+    tasks = _tasks(spark, case, owners)
 
     def ends_of(batches: Iterable[Any]) -> Iterator[Any]:
-        for index in _numbers(batches):
-            for stream, epoch, ends in key_ends(shared.value, owners[index]):
+        for index in (index for task in _numbers(batches) for index in tasks[task]):
+            for stream, epoch, ends in key_ends(shared.value, index):
                 yield from _batches(_by_part(stream, epoch, ends, parts[stream]), KEY_ENDS)
 
     def link(table: Any) -> Any:
@@ -154,8 +175,7 @@ def _links(
         batches = list(_batches(found, PIECES))
         return pa.Table.from_batches(batches, schema=_arrow_schema(PIECES))
 
-    count = len(owners)
-    ends = spark.range(0, count, 1, count).mapInArrow(ends_of, KEY_ENDS)
+    ends = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(ends_of, KEY_ENDS)
     return ends.groupBy("stream", "epoch", "part").applyInArrow(link, PIECES)
 
 

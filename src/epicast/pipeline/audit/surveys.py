@@ -66,6 +66,8 @@ class FilePart(Struct):
     """The rows of one file, and where the subscriptions of its log were before them."""
 
     file: str
+    size: int
+    """In bytes."""
     start: int
     rows: int = 0
     tracker: bytes = b""
@@ -106,7 +108,8 @@ def survey(folder: Path, tolerance_ns: int, block_bits: int) -> Survey:
             tracker = tracker or Tracker(log.starts_late)
         if not files or files[-1].file != str(chunk.file):
             state = tracker.state() if tracker else b""
-            files.append(FilePart(str(chunk.file), chunk.start, 0, state))
+            size = chunk.file.stat().st_size
+            files.append(FilePart(str(chunk.file), size, chunk.start, 0, state))
         files[-1].rows += sum(batch.num_rows for batch in batches)
         ranges = checked_ranges(log.role, chunk, block_bits)
         clock.look(column(batches, "acked" if log.role == Role.PUBLISHER else "time"))
