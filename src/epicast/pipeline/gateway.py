@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,12 +16,27 @@ def launch_jvm(settings: Mapping[str, str]) -> None:
     from pyspark import SparkConf, SparkContext
 
     context: Any = SparkContext
-    with _interrupts_later():
+    with interrupts_later():
         context._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))
 
 
 @contextmanager
-def _interrupts_later() -> Iterator[None]:
+def changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """As long as this lasts, for processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread is interrupted
         return

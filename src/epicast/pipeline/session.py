@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from epicast.pipeline.errors import SparkFailed, missing, reason_of
 from epicast.pipeline.folders import cache_folder, keep_file
-from epicast.pipeline.gateway import launch_jvm
+from epicast.pipeline.gateway import changed_environment, launch_jvm
 from epicast.pipeline.java import Java, find_java
 from epicast.pipeline.masters import check_master
 from epicast.pipeline.startup_cache import existing_cache
@@ -33,8 +33,6 @@ DEFAULT_MEMORY = "2g"
 """Of the driver, which in local mode does everything."""
 _GAVE_UP = "stopped SparkContext"
 """All that Spark says when a master does not register it, after a minute."""
-_GIVEN = dict(os.environ)
-"""As the user has it. What is prepared for Spark must not be taken for that the next time."""
 # Errors come as exceptions. The gateway would announce any level but the root's.
 _QUIET = """\
 rootLogger.level = off
@@ -73,8 +71,7 @@ def start_session(
 ) -> SparkSession:
     """`recording` is the JVM option that writes a start-up cache, instead of using one."""
     check_master(master)
-    java = find_java(cache_folder(), _GIVEN)
-    _prepare(java, master, recording)
+    java = find_java(cache_folder())
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -84,7 +81,9 @@ def start_session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
-        launch_jvm({**settings, "spark.master": master})
+        _prepare(master)
+        with changed_environment(_for_the_jvm(java, recording)):
+            launch_jvm({**settings, "spark.master": master})
         return builder.getOrCreate()  # type: ignore[no-any-return]
     except Exception as error:
         reason = reason_of(error)
@@ -100,22 +99,27 @@ def check_spark() -> None:
     """Raise `SparkMissing` if there is no pyspark, or no Java to run it. Starts nothing."""
     if find_spec("pyspark") is None:
         raise missing("pyspark")
-    find_java(cache_folder(), _GIVEN)
+    find_java(cache_folder())
 
 
-def _prepare(java: Java, master: str, recording: str) -> None:
-    """What Spark takes from the environment, before its JVM starts."""
-    os.environ["JAVA_HOME"] = str(java.home)
+def _prepare(master: str) -> None:
+    """What Spark takes from the environment at any time."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    options = [_GIVEN.get("SPARK_SUBMIT_OPTS", "")]
+
+
+def _for_the_jvm(java: Java, recording: str) -> dict[str, str]:
+    """What only the start of a JVM may see: commands started from this process find a Java and
+    options of their own."""
+    options = [os.environ.get("SPARK_SUBMIT_OPTS", "")]
     if not os.environ.get("EPICAST_SPARK_LOGS"):
         logs = keep_file(cache_folder() / "log4j2.properties", _QUIET)
         options.append(f"-Dlog4j2.configurationFile={shlex.quote(str(logs))}")
         options.append("-Xlog:disable -Xlog:all=error:stderr")
     options.append(recording or existing_cache(java))
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(option for option in options if option)
+    joined = " ".join(option for option in options if option)
+    return {"JAVA_HOME": str(java.home), "SPARK_SUBMIT_OPTS": joined}
 
 
 def _settings(master: str, memory: str) -> dict[str, str]:
@@ -128,7 +132,7 @@ def _settings(master: str, memory: str) -> dict[str, str]:
         # Twice as fast for small tasks as loopback.
         "spark.python.unix.domain.socket.enabled": "true",
     }
-    for name, value in one_thread(_GIVEN).items():
+    for name, value in one_thread(os.environ).items():
         settings[f"spark.executorEnv.{name}"] = value
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
