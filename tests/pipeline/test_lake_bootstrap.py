@@ -15,6 +15,7 @@ from epicast.log import GcPolicy, split_gc_payload
 from epicast.log.predicate.ast import KeyIn
 from epicast.pipeline.lake import bootstrap
 from epicast.pipeline.lake.columns import rows_of
+from epicast.pipeline.lake.failures import DamagedTable
 from epicast.pipeline.lake.layout import Lake, LakeStream
 from epicast.pipeline.lake.silver import silver_table
 from epicast.pipeline.lake.tables import NewFile
@@ -185,6 +186,17 @@ def test_only_the_present_epoch_counts(tmp_path: Path) -> None:
         lake, 1, prices=[reset(1, 0), event(1, b"b", b"new", epoch=1), gc(2, "seq < 1", epoch=1)]
     )
     assert values_of(bootstrap.read(lake, "prices")) == {b"b": b"new"}
+
+
+def test_a_file_that_is_cut_off_is_said(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path / "lake", PRICES)
+    ingest(lake, 0, prices=[event(1, b"a", b"1")])
+    (file,) = lake.bronze.rglob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(
+        DamagedTable, match=rf"a table of {lake.folder} cannot be read: .*{file.name}"
+    ):
+        bootstrap.read(lake, "prices")
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:

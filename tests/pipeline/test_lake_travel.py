@@ -123,6 +123,11 @@ def test_commands(
     assert status == 2
     assert err.splitlines()[-1].startswith("epicast: Spark does not understand the query")
     assert "Traceback" not in err
+    (file,) = [path for path in lake.bronze.rglob("compact-*.parquet")]
+    file.write_bytes(file.read_bytes()[:-20])
+    status, _, err = call("query", folder, "SELECT * FROM bronze", *master)
+    (line,) = [line for line in err.splitlines() if line.startswith("epicast: ")]
+    assert (status, file.name in line, "\tat " in err) == (2, True, False), err
     for arguments, said in (
         (("query", folder, "--stream", "x", *master), "no stream 'x', only latest"),
         (("query", folder, "--as-of", "0:4", *master), "name it with --stream"),

@@ -69,6 +69,7 @@ def query(
     if as_of is not None and len(stream or []) != 1:
         raise typer.BadParameter("--as-of is a place in one stream; name it with --stream")
     from epicast.pipeline.lake import query as questions
+    from epicast.pipeline.lake.failures import in_a_sentence
     from epicast.pipeline.lake.layout import Lake
     from epicast.pipeline.session import spark_session
 
@@ -79,7 +80,7 @@ def query(
         None if as_of_time is None else questions.parse_time(as_of_time),
         version,
     )
-    with reminder(_STARTING), spark_session(master) as spark:
+    with reminder(_STARTING), spark_session(master) as spark, in_a_sentence(found.folder):
         if not as_is:
             questions.refresh(spark, found)
         states = questions.with_views(spark, found, moment, streams)
@@ -107,11 +108,12 @@ def refresh(
 ) -> None:
     """Bring silver and gold up to date with bronze."""
     from epicast.pipeline.lake import query as questions
+    from epicast.pipeline.lake.failures import in_a_sentence
     from epicast.pipeline.lake.layout import Lake
     from epicast.pipeline.session import spark_session
 
     found = Lake.open(lake)
-    with reminder(_STARTING), spark_session(master) as spark:
+    with reminder(_STARTING), spark_session(master) as spark, in_a_sentence(found.folder):
         streams = questions.refresh(spark, found)
     if as_json:
         print_json({"updated": streams})
@@ -142,19 +144,25 @@ def compact(
 
     from epicast.pipeline.lake import compaction
     from epicast.pipeline.lake import query as questions
+    from epicast.pipeline.lake.failures import in_a_sentence
     from epicast.pipeline.lake.layout import Lake
     from epicast.pipeline.session import spark_session
 
     found = Lake.open(lake)
     streams = questions.check_streams(found, stream or [])
     done = []
-    with reminder(_STARTING), spark_session(master) as spark, Progress("compacting") as progress:
+    with (
+        reminder(_STARTING),
+        spark_session(master) as spark,
+        in_a_sentence(found.folder),
+        Progress("compacting") as progress,
+    ):
         questions.refresh(spark, found)
         progress.begin(len(streams))
         for name in streams:
             done += compaction.compact(spark, found, [name])
             progress.advance()
-    deleted = compaction.forget(found, keep_versions, older_than * 3600)
+        deleted = compaction.forget(found, keep_versions, older_than * 3600)
     if as_json:
         print_json({"compacted": msgspec.to_builtins(done), "deleted": deleted})
         return

@@ -53,10 +53,11 @@ def read(lake: str | os.PathLike[str] | Lake, stream: str) -> Snapshot:
     """As new as bronze is."""
     try:
         import deltalake  # noqa: F401
-        import pyarrow  # noqa: F401
+        import pyarrow
     except ImportError as error:
         raise missing(f"pyarrow and deltalake ({error})") from error
     from epicast.pipeline.lake.bronze_versions import bronze_versions
+    from epicast.pipeline.lake.failures import DamagedTable
     from epicast.pipeline.lake.layout import Lake
     from epicast.pipeline.lake.silver import silver_table
 
@@ -72,11 +73,14 @@ def read(lake: str | os.PathLike[str] | Lake, stream: str) -> Snapshot:
     silver = silver_table(found).snapshot()
     since = silver.watermarks.get(stream)
     files = bronze.paths([stream]) if since != mark else []
-    rules = _rules(found, stream, mark, files, since)
-    if since is not None and rules.needs_all_events:
-        since = None
-        rules = _rules(found, stream, mark, files, None)
-    rows = _current(rules, files, since, silver.paths([stream]) if since is not None else [])
+    try:
+        rules = _rules(found, stream, mark, files, since)
+        if since is not None and rules.needs_all_events:
+            since = None
+            rules = _rules(found, stream, mark, files, None)
+        rows = _current(rules, files, since, silver.paths([stream]) if since is not None else [])
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        raise DamagedTable(f"a table of {found.folder} cannot be read: {error}") from error
     return Snapshot(stream, mark, rows.select(["key", "payload", "seq", "time"]).sort_by("seq"))
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PARTS = ("epoch", "seq")
+_UPDATE = "epicast.update"
+"""Under this name tables are brought up to date: of two who do so at once, one is refused."""
 _HOUR_S = 3600
 
 
@@ -74,9 +76,11 @@ class DeltaVersions:
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [_add(file, now) for file in add]
         actions += [_remove(file, now) for file in remove]
+        notes = _compaction_notes(compacted or {})
+        if watermarks is not None:
+            notes.append(Transaction(_UPDATE, base.version + 1))
         properties = CommitProperties(
-            custom_metadata=encoded_marks(watermarks, compacted),
-            app_transactions=_compaction_notes(compacted or {}),
+            custom_metadata=encoded_marks(watermarks, compacted), app_transactions=notes
         )
         table = DeltaTable(str(self.folder), version=base.version)
         try:

@@ -102,13 +102,13 @@ def with_commit_times(rows: DataFrame, bronze: Snapshot) -> DataFrame:
 
     spark = rows.sparkSession
     times = [
-        (file.path.rpartition("/")[2], file.written)
+        (file.stream, file.path.rpartition("/")[2], file.written)
         for file in bronze.files
         if not file.path.rpartition("/")[2].startswith("compact-")
     ]
-    files = spark.createDataFrame(times, "file_name string, committed double")
-    name = f.col("_metadata.file_name").alias("file_name")
-    return rows.select("*", name).join(f.broadcast(files), "file_name", "left").drop("file_name")
+    files = spark.createDataFrame(times, "stream string, file_name string, committed double")
+    named = rows.select("*", f.col("_metadata.file_name").alias("file_name"))
+    return named.join(f.broadcast(files), ["stream", "file_name"], "left").drop("file_name")
 
 
 def counted_minutes(news: DataFrame, known: DataFrame) -> DataFrame:

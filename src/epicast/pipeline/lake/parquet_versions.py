@@ -53,7 +53,8 @@ class ParquetVersions:
         with table.locked():
             table.refresh()
             there = {file.path for file in table.stored()}
-            if not there.issuperset(file.path for file in remove):
+            overtaken = watermarks is not None and table.version != base.version
+            if overtaken or not there.issuperset(file.path for file in remove):
                 raise TableBusy(f"{self.folder} was changed by somebody else")
             stored = [self._put_in_place(file) for file in add]
             table.append(

@@ -18,6 +18,7 @@ from epicast.pipeline.lake.errors import LakeError
 from epicast.pipeline.lake.gold import read_minutes, savings, update_gold
 from epicast.pipeline.lake.silver import read_silver, update_silver
 from epicast.pipeline.lake.travel import State, state_at, state_at_time, state_in_version
+from epicast.pipeline.lake.versions import TableBusy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from epicast.pipeline.lake.layout import Lake
 
+_ATTEMPTS = 3
 _PLACE = re.compile(r"(\d{1,18}):(\d{1,18})")
 
 
@@ -72,7 +74,16 @@ def check_streams(lake: Lake, names: list[str]) -> list[str]:
 
 def refresh(spark: SparkSession, lake: Lake) -> list[str]:
     """Have silver and gold as new as bronze; the streams that had news."""
-    return sorted({*update_silver(spark, lake), *update_gold(spark, lake)})
+    changed: set[str] = set()
+    for update in (update_silver, update_gold):
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                changed.update(update(spark, lake))
+                break
+            except TableBusy:  # somebody else has done it, or some of it
+                if attempt == _ATTEMPTS:
+                    raise
+    return sorted(changed)
 
 
 def with_views(

@@ -76,7 +76,8 @@ class StreamTable(Protocol):
         watermarks: Marks | None = None,
         compacted: Marks | None = None,
     ) -> None:
-        """All or nothing. `TableBusy` if a file to be removed is not there any more."""
+        """All or nothing. `TableBusy` if a file to be removed is not there any more or, with
+        watermarks, if somebody else has moved those since `base`."""
 
     def forget(self, keep_versions: int, older_than_s: float) -> list[str]:
         """Delete files that only versions older than the newest few need, and files that no version
