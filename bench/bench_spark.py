@@ -97,21 +97,28 @@ def first_result(quick: bool) -> Found:
     times = 1 if quick else 3
     with tempfile.TemporaryDirectory(prefix="epicast-bench-") as folder:
         cold = [doctor(folder) for _ in range(times)]
-        built = doctor(folder, "--build-cache")
+        figures: dict[str, Figure] = {
+            "java": json.loads(cold[0].stdout)["java"],
+            "session_s_without_cache": shortest_session(cold),
+        }
+        bars = [Bar("first_result_s", 15, "at most", shortest(cold), "s")]
+        if quick:  # making the cache takes longer than everything else
+            return figures, bars
+        figures["build_cache_s"] = round(doctor(folder, "--build-cache").seconds, 1)
         cached = [doctor(folder) for _ in range(times)]
-    said = json.loads(cached[-1].stdout)
-    if not said["startup_cache"]:
-        raise RuntimeError(f"the start-up cache is not used: {said}")
-    figures: dict[str, Figure] = {
-        "java": said["java"],
-        "session_s_without_cache": min(json.loads(each.stdout)["session_s"] for each in cold),
-        "session_s_with_cache": min(json.loads(each.stdout)["session_s"] for each in cached),
-        "build_cache_s": round(built.seconds, 1),
-    }
-    return figures, [
-        Bar("first_result_s", 15, "at most", min(each.seconds for each in cold), "s"),
-        Bar("first_result_with_cache_s", 8, "at most", min(each.seconds for each in cached), "s"),
-    ]
+    if not json.loads(cached[0].stdout)["startup_cache"]:
+        raise RuntimeError(f"the start-up cache is not used: {cached[0].stdout}")
+    figures["session_s_with_cache"] = shortest_session(cached)
+    bars.append(Bar("first_result_with_cache_s", 8, "at most", shortest(cached), "s"))
+    return figures, bars
+
+
+def shortest(commands: Sequence[Child]) -> float:
+    return min(command.seconds for command in commands)
+
+
+def shortest_session(commands: Sequence[Child]) -> float:
+    return min(float(json.loads(command.stdout)["session_s"]) for command in commands)
 
 
 def doctor(cache: str, *options: str) -> Child:
