@@ -127,8 +127,9 @@ def compact(
         list[str] | None, typer.Option(help="Only this stream.", show_default="all")
     ] = None,
     keep_versions: Annotated[
-        int, typer.Option(min=1, help="Versions of the tables whose files are kept.")
-    ] = 10,
+        int,
+        typer.Option(min=1, help="The newest version, and those from before the last compactions."),
+    ] = 3,
     older_than: Annotated[
         float, typer.Option(min=0.0, metavar="HOURS", help="Delete no younger file.")
     ] = 24.0,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from epicast.pipeline.lake.layout import Lake, LakeStream
 
 ATTEMPTS = 3
-KEEP_VERSIONS = 10
+KEEP_VERSIONS = 3
 OLDER_THAN_S = 24 * 3600.0
 _SMALL = FILE_BYTES // 4
 _COLUMNS = ["stream", "epoch", "seq", "last", "kind", "time", "key", "payload"]

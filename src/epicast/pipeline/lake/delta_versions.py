@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -91,14 +92,13 @@ class DeltaVersions:
             raise TableBusy(f"{self.folder} was changed by somebody else: {error}") from error
 
     def forget(self, keep_versions: int, older_than_s: float) -> list[str]:
-        table = DeltaTable(str(self.folder))
-        newest = table.version()
-        return table.vacuum(
+        kept = [snapshot.version for snapshot in islice(self.ways_back(), keep_versions)]
+        return DeltaTable(str(self.folder)).vacuum(
             retention_hours=int(-(-older_than_s // _HOUR_S)),
             dry_run=False,
             enforce_retention_duration=False,
             full=True,
-            keep_versions=list(range(max(0, newest - keep_versions + 1), newest + 1)),
+            keep_versions=kept,
         )
 
     def _snapshot(self, table: DeltaTable) -> Snapshot:

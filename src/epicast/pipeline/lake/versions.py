@@ -80,8 +80,8 @@ class StreamTable(Protocol):
         watermarks, if somebody else has moved those since `base`."""
 
     def forget(self, keep_versions: int, older_than_s: float) -> list[str]:
-        """Delete files that only versions older than the newest few need, and files that no version
-        ever had, all of them at least so old."""
+        """Keep the newest few of `ways_back`. Of all other files delete those that are at least so
+        old, whether replaced or never in any version."""
 
 
 def open_table(folder: Path, kind: str, schema: pa.Schema) -> StreamTable:
