@@ -275,3 +275,23 @@ def test_no_log_of_the_owner(tmp_path: Path) -> None:
     assert result.totals.counts.unjudged == 2 * EVENTS + EVENTS
     assert result.violations == {}
     assert not result.holds
+
+
+def test_an_owner_that_was_started_again(tmp_path: Path) -> None:
+    """Its logs are one; what is in both is the same, or in conflict."""
+    scene = Scene(tmp_path)
+    scene.write()
+    again = MadeStream(events=EVENTS, latest_per_key=True, keys=50)
+    write_owner(tmp_path, again, run="s")
+    assert audit_in_memory(tmp_path, RULES).holds
+    again.contents[[5, 17, 3000]] += np.uint64(1)
+    write_owner(tmp_path, again, run="t")
+    assert audit_in_memory(tmp_path, RULES).violations == {"conflicting": 3}
+
+
+def test_tombstones_are_not_excused_by_logs_that_tell_everything_twice(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    expected = bury(scene)
+    scene.write()
+    write_owner(tmp_path, scene.stream, run="s")
+    assert audit_in_memory(tmp_path, RULES).violations == expected

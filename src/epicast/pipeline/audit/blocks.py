@@ -61,7 +61,7 @@ class Block:
             if self.next is None:
                 self.next = np.zeros(self.size, dtype=np.int64)
             seqs = np.arange(int(first[0]), int(first[0]) + len(contents))
-            self.next[here] = np.where(distance > 0, seqs + distance, 0)
+            self.next[here] = np.where(distance > 0, seqs + distance, self.next[here])
         if len(keys[1]):
             self._key_parts.append((begin, keys))
 

@@ -62,8 +62,10 @@ def link_across(ends: KeyEnds) -> Links:
     """From the last event of a key in a stretch to the first in the next one that has the key."""
     order = np.lexsort((ends.firsts, ends.hashes))
     hashes = ends.hashes[order]
-    same = hashes[1:] == hashes[:-1]
-    before, after = order[:-1][same], order[1:][same]
+    follows = hashes[1:] == hashes[:-1]
+    # Logs may tell of the same numbers twice; that is no link.
+    follows &= ends.firsts[order][1:] > ends.lasts[order][:-1]
+    before, after = order[:-1][follows], order[1:][follows]
     return Links(ends.lasts[before], ends.firsts[after], ends.times[after])
 
 

@@ -85,7 +85,8 @@ def published(
     for stream, publisher in np.unique(pairs, axis=0).tolist():
         if (stream, publisher) not in wanted:
             continue
-        mine = np.flatnonzero((pairs == (stream, publisher)).all(axis=1))
+        wanted_pair = np.array([stream, publisher], dtype=np.uint64)
+        mine = np.flatnonzero((pairs == wanted_pair).all(axis=1))
         first = runs[mine, 1].astype(np.int64)
         parts, index = split(Ranges(first, first + run_counts[mine] - 1), block_bits)
         starts = place[mine][index] + parts.first - first[index]

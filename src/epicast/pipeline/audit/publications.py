@@ -32,8 +32,10 @@ class PublishedBlock:
     def take(self, payload: bytes) -> None:
         first, last, times, contents = unpack(payload, *PUBLISHED)
         at, index = numbers_in(Ranges(first - self.first, last - self.first))
+        new = ~self._known[at]
+        at, index = at[new], index[new]
         self._known[at] = True
-        self._contents[at] = contents
+        self._contents[at] = contents[new]
         self._times[at] = times[index]
 
     def stored(self, at: NDArray[np.int64], *, late: bool) -> NDArray[np.int64]:

@@ -186,7 +186,7 @@ class _OwnerNotes:
         firsts = ranges.first[kinds == Kind.EVENTS]
         lasts = ranges.last[kinds == Kind.EVENTS]
         for stream, epoch in np.unique(places, axis=0).tolist():
-            here = (places == (stream, epoch)).all(axis=1)
+            here = (places == np.array([stream, epoch], np.uint64)).all(axis=1)
             count = int((lasts[here] - firsts[here] + 1).sum())
             found = Extent(stream, epoch, count, int(firsts[here].min()), int(lasts[here].max()))
             before = self.extents.get((stream, epoch))
