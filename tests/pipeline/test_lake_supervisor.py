@@ -170,5 +170,10 @@ def test_nothing_is_lost_or_twice_when_driver_and_proxy_are_killed(tmp_path: Pat
             run.process.communicate()
     lake = Lake.open(tmp_path / "lake")
     assert_exactly_once(plain_rows(lake), "events", 9000)
-    state = read_state(lake.folder)
-    assert state is not None and state.restarts >= 1
+    command = [sys.executable, "-m", "epicast", "lake", "status", str(lake.folder), "--json"]
+    asked = subprocess.run([*command, "--proxy", address], capture_output=True, check=True)
+    status = json.loads(asked.stdout)
+    assert status["streams"]["events"]["watermark"][1] == 9000
+    assert status["streams"]["events"]["behind"] is None  # nobody is there to ask
+    assert status["bronze"]["rows"] == 9000
+    assert status["run"]["restarts"] >= 1 and not status["run"]["alive"]
