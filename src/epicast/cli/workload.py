@@ -73,8 +73,8 @@ def generate(
     The events depend on the options alone, not on the master. An interrupted run goes on where it
     stopped when it is started again.
     """
-    from epicast.pipeline.session import spark_session
     from epicast.pipeline.workloads import generating
+    from epicast.pipeline.workloads.sessions import workload_session
     from epicast.pipeline.workloads.spec import Sizes, WorkloadSpec
 
     if keys is None and model is ModelChoice.zipf:
@@ -92,7 +92,7 @@ def generate(
         seed=seed,
     ).check()
     generating.prepare(spec, out.absolute())  # before Spark is started: it takes seconds
-    with Progress("generating") as progress, spark_session(master) as spark:
+    with Progress("generating") as progress, workload_session(master) as spark:
         try:
             made = generating.generate(spark, spec, out, progress.begin, progress.advance)
         except KeyboardInterrupt:
@@ -124,8 +124,8 @@ def import_trace(
 
     Nothing is left behind if the trace is wrong; the first wrong row is named.
     """
-    from epicast.pipeline.session import spark_session
     from epicast.pipeline.workloads import importing
+    from epicast.pipeline.workloads.sessions import workload_session
     from epicast.pipeline.workloads.traces import TraceColumns, check_trace
 
     columns = TraceColumns(
@@ -137,7 +137,7 @@ def import_trace(
     )
     importing.check_target(out)
     check_trace(file, columns)  # before Spark is started
-    with Progress("importing") as progress, spark_session(master) as spark:
+    with Progress("importing") as progress, workload_session(master) as spark:
         progress.begin(1)
         made = importing.import_trace(spark, file, out, columns)
         progress.advance()
@@ -158,14 +158,14 @@ def analyse(
 
     A claim that does not hold is a result, not a failure: the exit status is 0.
     """
-    from epicast.pipeline.session import spark_session
     from epicast.pipeline.workloads import analysis
     from epicast.pipeline.workloads.manifest import load_workload
+    from epicast.pipeline.workloads.sessions import workload_session
 
     for directory in directories:
         load_workload(directory)  # before Spark is started
     target = report or directories[0] / analysis.REPORT
-    with Progress("analysing") as progress, spark_session(master) as spark:
+    with Progress("analysing") as progress, workload_session(master) as spark:
         progress.begin(len(directories))
         found, verdicts = analysis.analyse(spark, directories, progress.advance)
     analysis.write_report(target, found, verdicts)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from epicast.pipeline.shipping import shipped_package
 from epicast.pipeline.workloads.chunks import Op
 from epicast.pipeline.workloads.files import chunk_path, read_columns
 from epicast.pipeline.workloads.last_events import (
@@ -55,11 +54,8 @@ def storage_curve(
 ) -> list[Point]:
     """`marks` are ascending and below 2^62; at most 60."""
     marks = marks or marks_of(workload.rows)
-    with shipped_package(spark.sparkContext, spark.sparkContext.master or ""):
-        if workload.deletes:
-            stored = _with_deletions(spark, workload, directory, marks)
-        else:
-            stored = _without_deletions(spark, workload, directory, marks)
+    count = _with_deletions if workload.deletes else _without_deletions
+    stored = count(spark, workload, directory, marks)
     return [Point(mark, count) for mark, count in zip(marks, stored, strict=True)]
 
 

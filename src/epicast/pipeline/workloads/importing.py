@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 
 from epicast.pipeline.errors import SparkFailed
-from epicast.pipeline.shipping import shipped_package
 from epicast.pipeline.workloads.chunks import Columns
 from epicast.pipeline.workloads.errors import WorkloadError
 from epicast.pipeline.workloads.files import EVENTS, ChunkFacts, chunk_path, write_chunk
@@ -46,8 +45,7 @@ def import_trace(
         if problem is not None:
             raise WorkloadError(f"{source}: {problem}")
         (partial / EVENTS).mkdir(parents=True)
-        with shipped_package(spark.sparkContext, spark.sparkContext.master or ""):
-            chunks = _write(rows, -(-count // _ROWS_PER_CHUNK), partial)
+        chunks = _write(rows, -(-count // _ROWS_PER_CHUNK), partial)
         about = Trace(
             source=source.name,
             time_unit=columns.time_unit,

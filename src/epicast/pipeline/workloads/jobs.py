@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from epicast import EpicastError
 from epicast.pipeline.errors import SparkFailed
-from epicast.pipeline.shipping import shipped_package
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
@@ -32,13 +31,11 @@ def run_tasks(
     as Ctrl-C does, cancels what still runs."""
     if not items:
         return
-    context = spark.sparkContext
-    with shipped_package(context, context.master or ""):
-        job = _Job(context, function, items)
-        try:
-            yield from job.results()
-        finally:
-            job.cancel()
+    job = _Job(spark.sparkContext, function, items)
+    try:
+        yield from job.results()
+    finally:
+        job.cancel()
 
 
 class _Job:

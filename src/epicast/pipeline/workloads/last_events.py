@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from epicast.pipeline.shipping import shipped_package
 from epicast.pipeline.workloads.files import ChunkFacts, chunk_path, read_columns
 from epicast.pipeline.workloads.generating import cores_of
 from epicast.pipeline.workloads.manifest import Workload, load_workload
@@ -74,8 +73,7 @@ def map_stretches(
 
 
 def last_event_per_key(spark: SparkSession, directory: Path) -> DataFrame:
-    """`key`, `number` of its last row, from 1, and `op` of that row. On a cluster, call and use it
-    within `shipped_package`."""
+    """`key`, `number` of its last row, from 1, and `op` of that row."""
     from pyspark.sql import functions as F
 
     workload = load_workload(directory)
@@ -89,10 +87,9 @@ def count_last_events(spark: SparkSession, directory: Path) -> tuple[int, int]:
     """How many keys have a last event, and the sum of the numbers of those events."""
     from pyspark.sql import functions as F
 
-    with shipped_package(spark.sparkContext, spark.sparkContext.master or ""):
-        found = last_event_per_key(spark, directory)
-        total = F.sum(F.col("number").cast("decimal(20,0)"))
-        (row,) = found.agg(F.count("*"), total).collect()
+    found = last_event_per_key(spark, directory)
+    total = F.sum(F.col("number").cast("decimal(20,0)"))
+    (row,) = found.agg(F.count("*"), total).collect()
     return int(row[0]), int(row[1] or 0)
 
 
