@@ -20,6 +20,11 @@ _EXECUTOR_MB = 1024
 """What Spark asks for each executor unless told otherwise."""
 
 
+def is_this_process(master: str) -> bool:
+    """Whether workers are children of this very process, with its packages."""
+    return master == "local" or master.startswith("local[")
+
+
 def check_master(master: str) -> None:
     """Raise `SparkFailed` if it is no address of a master, or nobody is there."""
     if not _MASTER.fullmatch(master):

@@ -21,7 +21,7 @@ from epicast.pipeline.errors import SparkFailed, missing, reason_of
 from epicast.pipeline.folders import cache_folder, keep_file
 from epicast.pipeline.gateway import changed_environment, launch_jvm
 from epicast.pipeline.java import Java, find_java
-from epicast.pipeline.masters import check_master
+from epicast.pipeline.masters import check_master, is_this_process
 from epicast.pipeline.startup_cache import existing_cache
 from epicast.pipeline.threads import one_thread
 
@@ -136,4 +136,7 @@ def _settings(master: str, memory: str) -> dict[str, str]:
         settings[f"spark.executorEnv.{name}"] = value
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
+    if is_this_process(master):
+        # Elsewhere the daemon starts before the package is there.
+        settings["spark.python.daemon.module"] = "epicast.pipeline.daemon"
     return settings

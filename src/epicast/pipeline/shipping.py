@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import epicast
+from epicast.pipeline.masters import is_this_process
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def shipped_package(context: SparkContext, master: str) -> Iterator[None]:
     """Local workers import what is imported here; others get a copy of it, for as long as this
     lasts: workers that join later fetch it, too."""
-    if master == "local" or master.startswith("local["):
+    if is_this_process(master):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="epicast-") as folder:
