@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.evidence_cost import logging_cost
-from bench.harness import Bar, Figure, Result, run_child
-from bench.numpy_audit import audit_in_memory
-from tests.pipeline.evidence_files import (
+from bench.evidence_files import (
     SECOND,
     MadeStream,
     acked_rows,
@@ -29,6 +27,8 @@ from tests.pipeline.evidence_files import (
     write_publisher,
     write_subscriber,
 )
+from bench.harness import Bar, Figure, Result, run_child
+from bench.numpy_audit import audit_in_memory
 
 SIZE = 10
 """Events in a range."""

@@ -10,10 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from epicast.cli import main
-from epicast.evidence import Role
-from epicast.pipeline.audit import job
-from tests.pipeline.evidence_files import (
+from bench.evidence_files import (
     BEGIN,
     MILLISECOND,
     MadeStream,
@@ -26,6 +23,9 @@ from tests.pipeline.evidence_files import (
     write_publisher,
     write_subscriber,
 )
+from epicast.cli import main
+from epicast.evidence import Role
+from epicast.pipeline.audit import job
 
 STREAM = MadeStream(events=2000, keys=9)
 

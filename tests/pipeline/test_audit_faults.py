@@ -11,12 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.numpy_audit import audit_in_memory
-from epicast.evidence import Kind
-from epicast.evidence.files import END_OF_STREAM
-from epicast.pipeline.audit import AuditResult, Rules, audit_logs
-from tests.pipeline.conftest import MASTER
-from tests.pipeline.evidence_files import (
+from bench.evidence_files import (
     MILLISECOND,
     SECOND,
     MadeStream,
@@ -28,6 +23,11 @@ from tests.pipeline.evidence_files import (
     write_publisher,
     write_subscriber,
 )
+from bench.numpy_audit import audit_in_memory
+from epicast.evidence import Kind
+from epicast.evidence.files import END_OF_STREAM
+from epicast.pipeline.audit import AuditResult, Rules, audit_logs
+from tests.pipeline.conftest import MASTER
 
 RULES = Rules(block_bits=9, clock_tolerance_ns=5 * MILLISECOND)
 EVENTS = 5000

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.evidence_files import BEGIN, MILLISECOND, MadeStream, write_subscriber
 from bench.numpy_audit import audit_in_memory
 from epicast.core import EventBatch, EventKind
 from epicast.core.batch_layout import Run
@@ -27,7 +28,6 @@ from epicast.log import GcPolicy, gc_payload, parse
 from epicast.pipeline.audit import Counts, Rules, audit_logs
 from tests.pipeline.audit_model import Model, Row, Stored
 from tests.pipeline.conftest import MASTER
-from tests.pipeline.evidence_files import BEGIN, MILLISECOND, MadeStream, write_subscriber
 
 STREAM = 2**63 + 12345
 """Larger than any number Spark has."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from epicast.pipeline.lake.supervisor import (
     Supervisor,
     read_state,
 )
+from tests.pipeline.lake_runs import Run
 from tests.pipeline.lake_support import assert_exactly_once, one_region, plain_rows, publish
 
 BATCH = {"type": "batch", "committed": {"batch": 0, "rows": 5, "size": 1, "seconds": 0.1,
@@ -111,41 +111,6 @@ def test_what_the_driver_started_ends_with_it(
     os.set_blocking(reading, True)
     assert os.read(reading, 1) == b""  # which takes until nobody holds the other end
     os.close(reading)
-
-
-class Run:
-    """`epicast lake run --json`, until it is interrupted."""
-
-    def __init__(self, lake: Path, address: str) -> None:
-        self.lake = lake
-        command = [sys.executable, "-m", "epicast", "lake", "run", "--lake", str(lake)]
-        command += ["--proxy", address, "--master", "local[2]", "--interval", "0.1"]
-        command += ["--max-events", "700", "--json"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-    def reports(self) -> Iterator[dict[str, Any]]:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            yield json.loads(line)
-        raise AssertionError(f"it ended: {self.process.communicate()}")
-
-    def next(self, kind: str) -> dict[str, Any]:
-        return next(report for report in self.reports() if report["type"] == kind)
-
-    def wait_for(self, stream: str, seq: int) -> None:
-        for report in self.reports():
-            if report["type"] == "batch" and report["committed"]["watermarks"][stream][1] >= seq:
-                return
-
-    def kill_driver(self) -> None:
-        state = read_state(self.lake)
-        assert state is not None
-        os.kill(state.driver, signal.SIGKILL)
-
-    def interrupt(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        self.process.communicate()
-        return self.process.returncode
 
 
 def test_nothing_is_lost_or_twice_when_driver_and_proxy_are_killed(tmp_path: Path) -> None:

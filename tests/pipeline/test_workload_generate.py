@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from epicast.cli import main
 from epicast.pipeline import session
+from epicast.pipeline.jobs import run_tasks
 from epicast.pipeline.workloads import generating
 from epicast.pipeline.workloads.chunks import ChunkMaker
 from epicast.pipeline.workloads.errors import WorkloadError
 from epicast.pipeline.workloads.files import EVENTS, chunk_path, facts_of, read_columns
 from epicast.pipeline.workloads.generating import generate, prepare
-from epicast.pipeline.workloads.jobs import run_tasks
 from epicast.pipeline.workloads.manifest import FILE, PLAN, load_workload
 from epicast.pipeline.workloads.spec import Sizes, WorkloadSpec
 

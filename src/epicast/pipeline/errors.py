@@ -32,6 +32,9 @@ def missing(what: str) -> SparkMissing:
 def reason_of(error: BaseException) -> str:
     """One line of what Spark has to say: what went wrong, and what that came from."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
+    python = _raised_in_python(lines)
+    if python:
+        return python
     if lines and lines[0].startswith("An error occurred while calling") and len(lines) > 1:
         lines = lines[1:]  # which method Python called is nobody's concern
     said = [_plain(lines[0].lstrip(": "))] if lines else []
@@ -40,6 +43,14 @@ def reason_of(error: BaseException) -> str:
         said.append(_plain(causes[-1].removeprefix("Caused by: ")))
     parts = [part for part in dict.fromkeys(said) if part]
     return ": ".join(parts) or type(error).__name__
+
+
+def _raised_in_python(lines: list[str]) -> str:
+    """The line of a worker's traceback that names the error; empty if there is no traceback."""
+    starts = [at for at, line in enumerate(lines) if line.startswith("Traceback")]
+    behind = lines[starts[-1] + 1 :] if starts else []
+    named = [line for line in behind if ": " in line and line.split(":")[0].isidentifier()]
+    return named[0] if named else ""
 
 
 def _plain(text: str) -> str:

@@ -16,10 +16,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from epicast.pipeline.jobs import run_tasks
 from epicast.pipeline.workloads.chunks import Op
 from epicast.pipeline.workloads.files import chunk_path, read_columns
 from epicast.pipeline.workloads.generating import cores_of
-from epicast.pipeline.workloads.jobs import run_tasks
 from epicast.pipeline.workloads.last_events import Stretch, stretches
 from epicast.pipeline.workloads.manifest import Workload
 from epicast.pipeline.workloads.spec import NS_PER_S

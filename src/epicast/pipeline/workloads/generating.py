@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from epicast.experiments.files import replace_text
+from epicast.pipeline.jobs import run_tasks
 from epicast.pipeline.workloads.chunks import maker_of
 from epicast.pipeline.workloads.errors import WorkloadError
 from epicast.pipeline.workloads.files import (
@@ -25,7 +26,6 @@ from epicast.pipeline.workloads.files import (
     write_chunk,
     write_columns,
 )
-from epicast.pipeline.workloads.jobs import run_tasks
 from epicast.pipeline.workloads.manifest import FILE, PLAN, Workload, describe
 from epicast.pipeline.workloads.spec import WorkloadSpec
 

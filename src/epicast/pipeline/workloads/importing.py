@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from epicast.pipeline.errors import SparkFailed
+from epicast.pipeline.errors import SparkFailed, reason_of
 from epicast.pipeline.workloads.chunks import Columns
 from epicast.pipeline.workloads.errors import WorkloadError
 from epicast.pipeline.workloads.files import EVENTS, ChunkFacts, chunk_path, write_chunk
-from epicast.pipeline.workloads.jobs import reason_of
 from epicast.pipeline.workloads.manifest import Trace, Workload, describe
 from epicast.pipeline.workloads.traces import TraceColumns, first_problem, open_trace, typed
 
