@@ -35,7 +35,10 @@ from epicast.runtime.storage import Failures, StorageError
 
 log = logging.getLogger("epicast.runtime")
 
-_SECOND = 1_000_000_000
+_EPOCHS_SINCE_NS = 1_262_304_000 * 1_000_000_000
+"""New epochs are counted from the beginning of 2010 in quarters of a second: until 2044 they fit
+into the 32 bits they have in a batch."""
+_EPOCH_NS = 250_000_000
 _COMPACTED_AT_A_TIME = 1 << 20
 """Bytes: a few milliseconds of the loop's time."""
 _MOST_UNSYNCED_BYTES = 64 << 20
@@ -126,9 +129,10 @@ class HistoryStorage:
             state = State(incarnation, state.saved)
             if self._file is not None:
                 self._file.write(state)
+            epoch = self._new_epoch()
             for stream, store in self._stores.items():
                 if stream not in self._histories:
-                    opened[stream] = self._open_stream(stream, store)
+                    opened[stream] = self._open_stream(stream, store, epoch)
         except (StateError, LogError, OSError) as error:
             for history in opened.values():
                 history.close()
@@ -138,9 +142,21 @@ class HistoryStorage:
             stream: opened.get(stream) or self._histories[stream] for stream in self._stores
         }
 
-    def _open_stream(self, stream: int, store: StreamStore) -> History:
+    def _new_epoch(self) -> int:
+        """One that no earlier process has used, as long as clocks do not go back.
+
+        Who keeps nothing on disk waits until it has begun: whoever was started before had an
+        earlier one, or was ended before it could use its own.
+        """
+        epoch, passed = divmod(self._wall_clock_ns() - _EPOCHS_SINCE_NS, _EPOCH_NS)
+        if any(s.owned and s.folder is None for s in self._stores.values()) and not self._histories:
+            time.sleep((_EPOCH_NS - passed) / 1e9)
+            epoch += 1
+        return max(1, epoch)
+
+    def _open_stream(self, stream: int, store: StreamStore, epoch: int) -> History:
         # What an earlier process or folder held under these numbers is not known here.
-        epoch = self._wall_clock_ns() // _SECOND if store.owned else 0
+        epoch = epoch if store.owned else 0
         if store.folder is None:
             config = store.config or in_memory()
             return History.in_memory(stream, policy=store.policy, config=config, epoch=epoch)

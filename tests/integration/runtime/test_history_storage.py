@@ -22,7 +22,8 @@ from tests.unit.wire.samples import Ping
 
 NOW = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
-EPOCH = NOW // SECOND
+EPOCH = (NOW - 1_262_304_000 * SECOND) // (SECOND // 4)
+"""Quarters of a second since 2010."""
 
 
 class Clock:
@@ -67,8 +68,8 @@ def test_everything_in_memory_is_ready_at_once(run: Run) -> None:
         found = await storage.recover()
         assert found.incarnation == NOW
         assert found.log_ends == {4: 0, 5: 0}
-        assert found.epochs == {4: EPOCH, 5: 0}
-        assert storage.commit_now([batch(1, 3, epoch=EPOCH)], {"a": b"1"}) == {}
+        assert found.epochs == {4: EPOCH + 1, 5: 0}
+        assert storage.commit_now([batch(1, 3, epoch=EPOCH + 1)], {"a": b"1"}) == {}
         assert spans(storage.read_now(4, 2, 1000) or []) == [(2, 3)]
         again = await storage.recover()
         assert again.incarnation > found.incarnation
@@ -126,7 +127,16 @@ def test_the_epoch_is_raised_where_events_may_be_lost(
         clock.now += 50 * SECOND
         second = await HistoryStorage(stores, wall_clock_ns=clock).recover()
         assert second.log_ends == {4: 3}
-        assert second.epochs == {4: EPOCH + 50 if raised else first.epochs[4]}
+        assert second.epochs == {4: EPOCH + 4 * 50 if raised else first.epochs[4]}
+
+    run(main())
+
+
+def test_owners_in_memory_have_an_epoch_each_however_quickly_they_come_back(run: Run) -> None:
+    async def main() -> None:
+        stores = {4: StreamStore(owned=True)}
+        found = [(await HistoryStorage(stores).recover()).epochs[4] for _ in range(4)]
+        assert found == sorted(set(found))
 
     run(main())
 
@@ -158,7 +168,7 @@ def test_a_closed_history_that_lost_its_end_gets_a_new_epoch(run: Run, tmp_path:
         os.truncate(segment, segment.stat().st_size - 3)
         clock.now += SECOND
         found = await HistoryStorage(stores, wall_clock_ns=clock).recover()
-        assert (found.log_ends, found.epochs) == ({4: 1}, {4: EPOCH + 1})
+        assert (found.log_ends, found.epochs) == ({4: 1}, {4: EPOCH + 4})
 
     run(main())
 
