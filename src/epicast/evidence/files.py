@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,8 +48,10 @@ class LogFiles:
         self._written: deque[_Written] = deque()
         self._dropped_rows = 0
         self._number = 0
-        self._file: FileIO
-        self._size = self._file_rows = 0
+        self._path: Path
+        self._sink: pa.OSFile
+        self._writer: pa.RecordBatchStreamWriter
+        self._file_rows = 0
         try:
             self.folder.mkdir(parents=True)
             self._open_next()
@@ -58,14 +59,15 @@ class LogFiles:
             raise EvidenceError(f"no evidence can be written to {root}: {error}") from error
 
     def write(self, columns: list[pa.Array]) -> None:
-        """Rows, as the columns of the schema."""
+        """Rows, as the columns of the schema. They are not needed any more afterwards."""
+        if self.problem:
+            return
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        message = batch.serialize()
         try:
-            if self._size >= self._bounds.file_bytes:
+            if self._sink.tell() >= self._bounds.file_bytes:
                 self._finish_file()
                 self._open_next()
-            self._put(message)
+            self._writer.write_batch(batch)
         except OSError as error:
             self._give_up(error)
             return
@@ -74,7 +76,7 @@ class LogFiles:
 
     def close(self) -> None:
         """Say that the log is whole."""
-        if self._file.closed:
+        if self._sink.closed:
             return
         end = {"kind": Kind.END, "first": self.rows}
         self.write(
@@ -92,24 +94,18 @@ class LogFiles:
     def _open_next(self) -> None:
         self._number += 1
         self._drop_oldest()
-        path = self.folder / f"{self._number:06}.arrow"
-        self._file = FileIO(path, "xb")
-        self._size = self._file_rows = 0
         metadata = self._facts.metadata(self._number, self.rows, self._dropped_rows)
-        self._put(self.schema.with_metadata(metadata).serialize())
-
-    def _put(self, piece: pa.Buffer | bytes) -> None:
-        if self.problem:
-            return
-        view = memoryview(piece)
-        self._size += len(view)
-        while view:
-            view = view[self._file.write(view) :]
+        self._path = self.folder / f"{self._number:06}.arrow"
+        self._path.touch(exist_ok=False)
+        self._file_rows = 0
+        self._sink = pa.OSFile(str(self._path), "wb")
+        self._writer = pa.ipc.new_stream(self._sink, self.schema.with_metadata(metadata))
 
     def _finish_file(self) -> None:
-        self._put(END_OF_STREAM)
-        self._file.close()
-        self._written.append(_Written(Path(str(self._file.name)), self._size, self._file_rows))
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        self._written.append(_Written(self._path, size, self._file_rows))
 
     def _drop_oldest(self) -> None:
         while self._written and (
@@ -124,4 +120,3 @@ class LogFiles:
         if not self.problem:
             self.problem = str(error)
             log.warning("the evidence in %s ends here: %s", self.folder, error)
-        self._file.close()

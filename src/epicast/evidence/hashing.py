@@ -9,15 +9,19 @@ from numpy.typing import NDArray
 
 from epicast.core import EventBatch, EventKind
 from epicast.evidence.schema import BLOCK_BITS
-from epicast.log.kernels.hashes import hash_contents, hash_keys, sum_ranges
+from epicast.log.kernels.hashes import (
+    hash_contents,
+    hash_even_contents,
+    hash_keys,
+    sum_ranges,
+)
 
 Hashes = NDArray[np.uint64]
 _Value = TypeVar("_Value", bound=np.generic)
 
-_NO_OFFSETS = np.empty(0, dtype=np.uint32)
 _NO_KINDS = np.empty(0, dtype=np.uint8)
 _NO_SEQS = np.empty(0, dtype=np.uint64)
-for _column in (_NO_OFFSETS, _NO_KINDS, _NO_SEQS):
+for _column in (_NO_KINDS, _NO_SEQS):
     _column.flags.writeable = False  # like the columns of a batch: compiled for one type only
 
 _SEQ_FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -31,17 +35,18 @@ class Ranges(NamedTuple):
     digests: Hashes
 
 
-def content_hashes(batch: EventBatch) -> Hashes:
-    """One per row, of its key and payload."""
-    out: Hashes = np.empty(batch.rows, dtype=np.uint64)
+def content_hashes(batch: EventBatch, out: Hashes | None = None) -> Hashes:
+    """One per row, of its key and payload; in `out`, if that is given."""
+    if out is None:
+        out = np.empty(batch.rows, dtype=np.uint64)
     if batch.rows:
         lengths = batch.lengths
-        kinds = _NO_KINDS if batch.only_data else _read_only(batch.kinds)
         data = _read_only(np.frombuffer(batch.data, np.uint8))
-        if lengths is not None:
-            hash_contents(lengths.key, lengths.row, _NO_OFFSETS, kinds, data, out)
+        if lengths is not None and batch.only_data:
+            hash_even_contents(lengths.key, lengths.row, data, out)
         else:
-            hash_contents(0, 0, _read_only(batch.offsets), kinds, data, out)
+            kinds = _NO_KINDS if batch.only_data else _read_only(batch.kinds)
+            hash_contents(_read_only(batch.offsets), kinds, data, out)
     return out
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from epicast.core import Buffer, EventBatch, EventKind
+from epicast.core import EventBatch, EventKind
 from epicast.evidence.files import LogBounds, LogFiles
 from epicast.evidence.hashing import content_hashes
 from epicast.evidence.schema import OWNER, EvidenceError, Facts, Kind
@@ -32,8 +33,9 @@ class OwnerLog:
     ) -> None:
         self._files = LogFiles(root, facts, bounds)
         self._wall_clock_ns = wall_clock_ns
-        self._rows: list[tuple[object, ...]] = []
-        self._bytes = 0
+        self._rows: list[tuple[Any, ...]] = []
+        self._contents = Pile(np.uint64)
+        self._keys = Pile(np.uint8)
 
     @property
     def problem(self) -> str:
@@ -43,75 +45,98 @@ class OwnerLog:
         """A batch that follows what was stored before."""
         if batch.tombstones:
             raise EvidenceError(f"an owner stores events and not tombstones: {batch!r}")
-        contents = content_hashes(batch).view(np.uint8).data
-        keys, key_bytes, sizes = _columns(batch)
+        if self._keys.bytes + self._contents.bytes >= _FLUSH_BYTES:
+            self.flush()
+        content_hashes(batch, self._contents.room(batch.rows))
+        key_bytes, sizes = _put_keys(batch, self._keys)
         gc = _NOTHING
         if not batch.only_data:
             chosen = np.flatnonzero(batch.kinds == EventKind.GC).tolist()
             payloads = batch.payloads()
             gc = msgspec.msgpack.encode([(batch.first + row, payloads[row]) for row in chosen])
         runs = np.array(batch.runs, dtype="<u8").tobytes()
-        self._add(
+        self._rows.append(
             (Kind.EVENTS, batch.stream, batch.epoch, batch.first, batch.last,
-             self._wall_clock_ns(), contents, keys, key_bytes, sizes, gc, runs),
-            len(contents) + len(keys),
+             self._wall_clock_ns(), key_bytes, sizes, gc, runs)
         )  # fmt: skip
 
     def dropped(self, stream: int, epoch: int, last: int) -> None:
         """Retention has taken everything up to `last`."""
-        row = (Kind.DROPPED, stream, epoch, 1, last, self._wall_clock_ns(), *(_NOTHING,) * 6)
-        self._add(row, 0)
-
-    def _add(self, row: tuple[object, ...], size: int) -> None:
+        self._contents.room(0)
+        self._keys.room(0)
+        row = (Kind.DROPPED, stream, epoch, 1, last, self._wall_clock_ns(), *(_NOTHING,) * 4)
         self._rows.append(row)
-        self._bytes += size
-        if self._bytes >= _FLUSH_BYTES:
-            self.flush()
 
     def flush(self) -> None:
         if self._rows:
-            columns = zip(*self._rows, strict=True)
+            *numbers, key_bytes, sizes, gc, runs = zip(*self._rows, strict=True)
             self._files.write(
                 [
-                    _binary(column) if field.type == pa.binary() else pa.array(column, field.type)
-                    for column, field in zip(columns, OWNER, strict=True)
+                    *(pa.array(c, f.type) for c, f in zip(numbers, OWNER, strict=False)),
+                    self._contents.column(),
+                    self._keys.column(),
+                    *(pa.array(column, pa.binary()) for column in (key_bytes, sizes, gc, runs)),
                 ]
             )
             self._rows = []
-            self._bytes = 0
+            self._contents.clear()
+            self._keys.clear()
 
     def close(self) -> None:
         self.flush()
         self._files.close()
 
 
-def _columns(batch: EventBatch) -> tuple[Buffer, Buffer, Buffer]:
-    """Keys one after the other, the lengths of keys, and of payloads."""
+class Pile:
+    """Values of a column, piled up in memory that is used again and again."""
+
+    def __init__(self, kind: type[np.generic]) -> None:
+        self._values: NDArray[Any] = np.empty(1 << 16, dtype=kind)
+        self._used = 0
+        self._ends = [0]
+
+    @property
+    def bytes(self) -> int:
+        return self._used * self._values.itemsize
+
+    def room(self, count: int) -> NDArray[Any]:
+        """For the next value, which is so long."""
+        end = self._used + count
+        if end > len(self._values):
+            larger = np.empty(2 * end, dtype=self._values.dtype)
+            larger[: self._used] = self._values[: self._used]
+            self._values = larger
+        begin, self._used = self._used, end
+        self._ends.append(self.bytes)
+        return self._values[begin:end]
+
+    def column(self) -> pa.Array:
+        ends = pa.py_buffer(np.array(self._ends, dtype=np.int32))
+        values = pa.py_buffer(self._values[: self._used])
+        return pa.Array.from_buffers(pa.binary(), len(self._ends) - 1, [None, ends, values])
+
+    def clear(self) -> None:
+        self._used = 0
+        self._ends = [0]
+
+
+def _put_keys(batch: EventBatch, pile: Pile) -> tuple[bytes, bytes]:
+    """Keys go to the pile, one after the other; the lengths of keys, and of payloads."""
     data = np.frombuffer(batch.data, np.uint8)
     if batch.lengths is not None:
         key, row = batch.lengths.key, batch.lengths.row
-        if key == row:
-            keys: Buffer = batch.data
-        else:
-            keys = data.reshape(batch.rows, row)[:, :key].tobytes() if key else _NOTHING
-        return keys, _number(key), _number(row - key)
+        keys = data if key == row else data.reshape(batch.rows, row)[:, :key].ravel()
+        pile.room(len(keys))[:] = keys
+        return _number(key), _number(row - key)
     offsets = batch.offsets
     starts, middles, ends = offsets[:-1:2], offsets[1::2], offsets[2::2]
     # Bytes between the start and the end of a key, for all keys: +1 where one begins, -1 behind.
     inside: NDArray[np.int8] = np.zeros(len(data) + 1, dtype=np.int8)
     np.add.at(inside, starts, 1)
     np.add.at(inside, middles, -1)
-    chosen = np.cumsum(inside[:-1], dtype=np.int8).astype(bool)
-    return data[chosen].tobytes(), (middles - starts).tobytes(), (ends - middles).tobytes()
-
-
-def _binary(values: Sequence[object]) -> pa.Array:
-    """A column of buffers, each copied once."""
-    ends = np.zeros(len(values) + 1, dtype=np.int32)
-    np.cumsum([len(value) for value in values], out=ends[1:])  # type: ignore[arg-type]
-    whole = b"".join(values)  # type: ignore[arg-type]
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(whole)]
-    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
+    keys = data[np.cumsum(inside[:-1], dtype=np.int8).astype(bool)]
+    pile.room(len(keys))[:] = keys
+    return (middles - starts).tobytes(), (ends - middles).tobytes()
 
 
 def _number(value: int) -> bytes:

@@ -35,24 +35,40 @@ def _hashed(start: Any, size: Any, value: Any) -> Any:
     return _mixed(value)
 
 
+@inlined
+def _seed(key_bytes: Any, row_bytes: Any) -> Any:
+    lengths = uint64(key_bytes) + (uint64(row_bytes) << uint64(24))
+    return lengths * uint64(0x9E3779B97F4A7C15)
+
+
 @compiled
-def hash_contents(
-    key_bytes: Any, row_bytes: Any, offsets: Any, kinds: Any, data: Any, out: Any
-) -> None:
-    """Without `offsets` all keys and rows have the same length, without `kinds` all are DATA."""
+def hash_contents(offsets: Any, kinds: Any, data: Any, out: Any) -> None:
+    """Without `kinds` all rows are DATA."""
     start = address_of(data)
     at = np.int64(0)
-    key, end = np.int64(key_bytes), np.int64(0)
     for row in range(len(out)):
-        if len(offsets):
-            key = np.int64(offsets[2 * row + 1]) - at
-            end = np.int64(offsets[2 * row + 2])
-        else:
-            end = at + row_bytes
+        key = np.int64(offsets[2 * row + 1]) - at
+        end = np.int64(offsets[2 * row + 2])
         kind = uint64(kinds[row]) if len(kinds) else uint64(0)
-        value = (uint64(key) + (uint64(end - at) << uint64(24))) * uint64(0x9E3779B97F4A7C15)
-        out[row] = _mixed(_hashed(start + at, end - at, value ^ kind))
+        out[row] = _mixed(_hashed(start + at, end - at, _seed(key, end - at) ^ kind))
         at = end
+
+
+@compiled
+def hash_even_contents(key_bytes: Any, row_bytes: Any, data: Any, out: Any) -> None:
+    """The same for DATA rows that are all alike: half the time for short ones."""
+    start = address_of(data)
+    seed = _seed(key_bytes, row_bytes)
+    if row_bytes < 8:
+        for row in range(len(out)):
+            out[row] = _mixed(_hashed(start + row * row_bytes, row_bytes, seed))
+        return
+    for row in range(len(out)):
+        value = seed
+        for at in range(0, row_bytes - 8, 8):
+            value = _mixed(value ^ word_at(start + at))
+        out[row] = _mixed(_mixed(value ^ word_at(start + row_bytes - 8)))
+        start += row_bytes
 
 
 @compiled
