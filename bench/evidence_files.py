@@ -168,7 +168,7 @@ def write_log(
     if close:
         files.close()
     else:
-        files._file.close()
+        files.abandon()
     return files.folder
 
 

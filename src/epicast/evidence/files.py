@@ -91,6 +91,10 @@ class LogFiles:
         except OSError as error:
             self._give_up(error)
 
+    def abandon(self) -> None:
+        """Write nothing more, as if the process was killed."""
+        self._sink.close()
+
     def _open_next(self) -> None:
         self._number += 1
         self._drop_oldest()

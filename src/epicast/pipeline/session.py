@@ -9,6 +9,7 @@ switched off; `EPICAST_SPARK_LOGS=1` lets it speak. There is one session per pro
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -82,6 +83,8 @@ def start_session(
         builder = builder.config(name, value)
     try:
         _prepare(master)
+        if not os.environ.get("EPICAST_SPARK_LOGS"):
+            logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection
         with changed_environment(_for_the_jvm(java, recording)):
             launch_jvm({**settings, "spark.master": master})
         return builder.getOrCreate()  # type: ignore[no-any-return]
