@@ -52,7 +52,7 @@ def run(quick: bool) -> Result:
             "spark_peak_bytes": on_spark["peak_bytes"],
             "ranges_per_s": round(ranges / on_spark["seconds"]),
         }
-        cost, of_writing = logging_cost(*((1, 1.0) if quick else (5, 6.0)))
+        cost, of_writing = logging_cost(*((1, 1.0) if quick else (12, 8.0)))
         figures |= of_writing
         ratio = on_spark["seconds"] / in_memory["seconds"]
         bars = [

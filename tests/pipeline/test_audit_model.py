@@ -95,11 +95,12 @@ class World:
 
     def _batch(self, epoch: int, first: int, size: int) -> EventBatch:
         keys, payloads, kinds = [], [], []
+        only_keys = self.random.random() < 0.3  # owners write down less of these
         for _ in range(size):
-            keys.append(self.random.choice(KEYS))
-            is_gc = self.random.random() < 0.08
+            keys.append(self.random.choice(KEYS[-1:] if only_keys else KEYS))
+            is_gc = not only_keys and self.random.random() < 0.08
             kinds.append(EventKind.GC if is_gc else EventKind.DATA)
-            payload = self.random.randbytes(self.random.randrange(8))
+            payload = b"" if only_keys else self.random.randbytes(self.random.randrange(8))
             if is_gc:
                 payload = gc_payload(parse(self.random.choice(PREDICATES)))
             payloads.append(payload)

@@ -7,6 +7,7 @@ this package only where evidence was asked for: it needs pyarrow and numba.
 from epicast.evidence.files import LogBounds, LogFiles
 from epicast.evidence.hashing import (
     content_hashes,
+    even_hashes,
     event_hashes,
     key_hashes,
     ranges_of,
@@ -19,6 +20,6 @@ from epicast.evidence.subscriber import SubscriberLog
 
 __all__ = [
     "BLOCK_BITS", "EvidenceError", "Facts", "Kind", "LogBounds", "LogFiles", "OwnerLog",
-    "PublisherLog", "Role", "SubscriberLog", "content_hashes", "event_hashes", "key_hashes",
-    "ranges_of", "warm_up",
+    "PublisherLog", "Role", "SubscriberLog", "content_hashes", "even_hashes", "event_hashes",
+    "key_hashes", "ranges_of", "warm_up",
 ]  # fmt: skip

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 from msgspec import Struct
 
+from epicast.evidence.columns import column_of
 from epicast.evidence.schema import SCHEMAS, EvidenceError, Facts, Kind
 
 log = logging.getLogger("epicast.evidence")
@@ -81,7 +83,9 @@ class LogFiles:
         end = {"kind": Kind.END, "first": self.rows}
         self.write(
             [
-                pa.array([end.get(field.name, b"" if field.type == pa.binary() else 0)], field.type)
+                column_of(
+                    [end.get(field.name, b"" if pa.types.is_binary(field.type) else 0)], field.type
+                )
                 for field in self.schema
             ]
         )
@@ -100,8 +104,8 @@ class LogFiles:
         self._drop_oldest()
         metadata = self._facts.metadata(self._number, self.rows, self._dropped_rows)
         self._path = self.folder / f"{self._number:06}.arrow"
-        self._path.touch(exist_ok=False)
         self._file_rows = 0
+        # Not touched before: what ext4 sees truncated it writes to the disk when it is closed.
         self._sink = pa.OSFile(str(self._path), "wb")
         self._writer = pa.ipc.new_stream(self._sink, self.schema.with_metadata(metadata))
 
@@ -124,3 +128,5 @@ class LogFiles:
         if not self.problem:
             self.problem = str(error)
             log.warning("the evidence in %s ends here: %s", self.folder, error)
+        with suppress(OSError):
+            self._sink.close()

@@ -13,6 +13,8 @@ from epicast.log.kernels.hashes import (
     hash_contents,
     hash_even_contents,
     hash_keys,
+    sum_even_contents,
+    sum_even_events,
     sum_ranges,
 )
 
@@ -24,6 +26,8 @@ _NO_SEQS = np.empty(0, dtype=np.uint64)
 for _column in (_NO_KINDS, _NO_SEQS):
     _column.flags.writeable = False  # like the columns of a batch: compiled for one type only
 
+_EVEN_BYTES = 8
+"""Rows that are shorter are not worth code of their own."""
 _SEQ_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _MIX_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
 
@@ -41,13 +45,18 @@ def content_hashes(batch: EventBatch, out: Hashes | None = None) -> Hashes:
         out = np.empty(batch.rows, dtype=np.uint64)
     if batch.rows:
         lengths = batch.lengths
-        data = _read_only(np.frombuffer(batch.data, np.uint8))
+        data = np.frombuffer(batch.data.toreadonly(), np.uint8)
         if lengths is not None and batch.only_data:
             hash_even_contents(lengths.key, lengths.row, data, out)
         else:
             kinds = _NO_KINDS if batch.only_data else _read_only(batch.kinds)
             hash_contents(_read_only(batch.offsets), kinds, data, out)
     return out
+
+
+def even_hashes(keys: NDArray[np.uint8], key_bytes: int, out: Hashes) -> None:
+    """Content hashes of events that are a key of `key_bytes` and nothing else."""
+    hash_even_contents(key_bytes, key_bytes, _read_only(keys), out)
 
 
 def event_hashes(contents: Hashes, seqs: NDArray[np.uint64]) -> Hashes:
@@ -61,6 +70,29 @@ def key_hashes(keys: bytes, key_bytes: NDArray[np.uint32], count: int) -> Hashes
     out: Hashes = np.empty(count, dtype=np.uint64)
     hash_keys(_read_only(key_bytes), _read_only(np.frombuffer(keys, np.uint8)), out)
     return out
+
+
+def content_sum(batch: EventBatch) -> int:
+    """The sum of the content hashes of all rows."""
+    if (even := _even_rows(batch)) is not None:
+        return int(sum_even_contents(*even))
+    return int(content_hashes(batch).sum(dtype=np.uint64))
+
+
+def event_sum(batch: EventBatch) -> int | None:
+    """The sum of the event hashes of all rows, if that can be had without looking for tombstones
+    and lengths: twice as fast as `ranges_of`."""
+    if batch.tombstones or (even := _even_rows(batch)) is None:
+        return None
+    return int(sum_even_events(batch.first, *even))
+
+
+def _even_rows(batch: EventBatch) -> tuple[int, int, NDArray[np.uint8]] | None:
+    """The lengths of keys and rows, and the rows, if they are alike, DATA, and not too short."""
+    lengths = batch.lengths
+    if lengths is None or lengths.row < _EVEN_BYTES or not batch.only_data:
+        return None
+    return lengths.key, lengths.row, np.frombuffer(batch.data.toreadonly(), np.uint8)
 
 
 def ranges_of(batch: EventBatch, block_bits: int = BLOCK_BITS) -> Ranges:
@@ -84,11 +116,10 @@ def warm_up() -> None:
         uneven = EventBatch.build(1, 1, [b"a", b"bcd"], seqs=[1, 3], last=4, kinds=kinds)
         for batch in (uneven, EventBatch.build(1, 1, [b"a", b"b"], kinds=kinds)):
             ranges_of(batch)
+    even = EventBatch.even(1, 1, bytearray(10), 10, 0)
+    content_sum(even)
+    event_sum(even)
     key_hashes(b"a", np.ones(1, dtype=np.uint32), 1)
-
-
-def total(hashes: Hashes) -> int:
-    return int(hashes.sum(dtype=np.uint64))
 
 
 def _read_only(column: NDArray[_Value]) -> NDArray[_Value]:

@@ -1,4 +1,4 @@
-"""What the owner of streams stored: a hash of every event, its key and its size."""
+"""What the owner of streams stored: of every event its key, its size, and a hash of it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from epicast.core import EventBatch, EventKind
+from epicast.evidence.columns import Pile, binaries, numbers
 from epicast.evidence.files import LogBounds, LogFiles
 from epicast.evidence.hashing import content_hashes
 from epicast.evidence.schema import OWNER, EvidenceError, Facts, Kind
@@ -47,7 +47,11 @@ class OwnerLog:
             raise EvidenceError(f"an owner stores events and not tombstones: {batch!r}")
         if self._keys.bytes + self._contents.bytes >= _FLUSH_BYTES:
             self.flush()
-        content_hashes(batch, self._contents.room(batch.rows))
+        # Of events that are a key and nothing else, such as invalidations, the hash says no more.
+        hashed = 0 if _only_keys(batch) else batch.rows
+        contents = self._contents.room(hashed)
+        if hashed:
+            content_hashes(batch, contents)
         key_bytes, sizes = _put_keys(batch, self._keys)
         gc = _NOTHING
         if not batch.only_data:
@@ -69,13 +73,13 @@ class OwnerLog:
 
     def flush(self) -> None:
         if self._rows:
-            *numbers, key_bytes, sizes, gc, runs = zip(*self._rows, strict=True)
+            *places, key_bytes, sizes, gc, runs = zip(*self._rows, strict=True)
             self._files.write(
                 [
-                    *(pa.array(c, f.type) for c, f in zip(numbers, OWNER, strict=False)),
+                    *(numbers(c, field.type) for c, field in zip(places, OWNER, strict=False)),
                     self._contents.column(),
                     self._keys.column(),
-                    *(pa.array(column, pa.binary()) for column in (key_bytes, sizes, gc, runs)),
+                    *map(binaries, (key_bytes, sizes, gc, runs)),
                 ]
             )
             self._rows = []
@@ -87,37 +91,9 @@ class OwnerLog:
         self._files.close()
 
 
-class Pile:
-    """Values of a column, piled up in memory that is used again and again."""
-
-    def __init__(self, kind: type[np.generic]) -> None:
-        self._values: NDArray[Any] = np.empty(1 << 16, dtype=kind)
-        self._used = 0
-        self._ends = [0]
-
-    @property
-    def bytes(self) -> int:
-        return self._used * self._values.itemsize
-
-    def room(self, count: int) -> NDArray[Any]:
-        """For the next value, which is so long."""
-        end = self._used + count
-        if end > len(self._values):
-            larger = np.empty(2 * end, dtype=self._values.dtype)
-            larger[: self._used] = self._values[: self._used]
-            self._values = larger
-        begin, self._used = self._used, end
-        self._ends.append(self.bytes)
-        return self._values[begin:end]
-
-    def column(self) -> pa.Array:
-        ends = pa.py_buffer(np.array(self._ends, dtype=np.int32))
-        values = pa.py_buffer(self._values[: self._used])
-        return pa.Array.from_buffers(pa.binary(), len(self._ends) - 1, [None, ends, values])
-
-    def clear(self) -> None:
-        self._used = 0
-        self._ends = [0]
+def _only_keys(batch: EventBatch) -> bool:
+    lengths = batch.lengths
+    return lengths is not None and lengths.key == lengths.row and batch.only_data
 
 
 def _put_keys(batch: EventBatch, pile: Pile) -> tuple[bytes, bytes]:

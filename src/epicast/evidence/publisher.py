@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-
 from epicast.core import EventBatch
+from epicast.evidence.columns import numbers
 from epicast.evidence.files import LogBounds, LogFiles
-from epicast.evidence.hashing import content_hashes, total
+from epicast.evidence.hashing import content_sum
 from epicast.evidence.schema import PUBLISHER, Facts, Kind
 
 _FLUSH_ROWS = 4096
@@ -34,7 +33,7 @@ class PublisherLog:
 
     def sent(self, batch: EventBatch) -> tuple[int, int]:
         """What `acknowledged` wants to know of a publication, to be kept until then."""
-        return self._wall_clock_ns(), total(content_hashes(batch))
+        return self._wall_clock_ns(), content_sum(batch)
 
     def acknowledged(
         self,
@@ -60,7 +59,7 @@ class PublisherLog:
         if self._rows:
             columns = zip(*self._rows, strict=True)
             fields = zip(columns, PUBLISHER, strict=True)
-            self._files.write([pa.array(column, field.type) for column, field in fields])
+            self._files.write([numbers(column, field.type) for column, field in fields])
             self._rows = []
 
     def close(self) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from epicast.core import EventBatch
+from epicast.evidence.columns import numbers
 from epicast.evidence.files import LogBounds, LogFiles
-from epicast.evidence.hashing import ranges_of
-from epicast.evidence.schema import SUBSCRIBER, Facts, Kind
+from epicast.evidence.hashing import event_sum, ranges_of
+from epicast.evidence.schema import BLOCK_BITS, SUBSCRIBER, Facts, Kind
 
 _FLUSH_ROWS = 8192
 
@@ -28,9 +28,9 @@ class SubscriberLog:
     ) -> None:
         self._files = LogFiles(root, facts, bounds)
         self._wall_clock_ns = wall_clock_ns
-        self._columns: list[NDArray[np.generic]] = [
-            np.empty(_FLUSH_ROWS, dtype=field.type.to_pandas_dtype()) for field in SUBSCRIBER
-        ]
+        self._table: NDArray[np.void] = np.empty(
+            _FLUSH_ROWS, dtype=[(f.name, f.type.to_pandas_dtype()) for f in SUBSCRIBER]
+        )
         self._rows = 0
 
     @property
@@ -41,14 +41,22 @@ class SubscriberLog:
         self._note(Kind.OPENED, subscription, stream, epoch, first, 0)
 
     def delivered(self, subscription: int, batch: EventBatch) -> None:
-        ranges = ranges_of(batch)
         now = self._wall_clock_ns()
-        for begin in range(0, len(ranges.kinds), _FLUSH_ROWS):
-            firsts, lasts, kinds, digests = (
-                column[begin : begin + _FLUSH_ROWS] for column in ranges
-            )
-            self._add(len(kinds), kinds, batch.stream, batch.epoch, firsts, lasts, subscription,
-                      now, digests)  # fmt: skip
+        if (batch.first - 1) >> BLOCK_BITS == (batch.last - 1) >> BLOCK_BITS:
+            digest = event_sum(batch)
+            if digest is not None:
+                self._add((Kind.EVENTS, batch.stream, batch.epoch, batch.first, batch.last,
+                           subscription, now, digest))  # fmt: skip
+                return
+        ranges = ranges_of(batch)
+        rows = np.empty(len(ranges.kinds), dtype=self._table.dtype)
+        for name, values in (
+            ("kind", ranges.kinds), ("stream", batch.stream), ("epoch", batch.epoch),
+            ("first", ranges.firsts), ("last", ranges.lasts), ("subscription", subscription),
+            ("time", now), ("digest", ranges.digests),
+        ):  # fmt: skip
+            rows[name] = values
+        self._add_all(rows)
 
     def reset(self, subscription: int, stream: int, epoch: int, first: int) -> None:
         self._note(Kind.RESET, subscription, stream, epoch, first, 0)
@@ -59,20 +67,27 @@ class SubscriberLog:
     def _note(
         self, kind: Kind, subscription: int, stream: int, epoch: int, first: int, last: int
     ) -> None:
-        self._add(1, kind, stream, epoch, first, last, subscription, self._wall_clock_ns(), 0)
+        self._add((kind, stream, epoch, first, last, subscription, self._wall_clock_ns(), 0))
 
-    def _add(self, rows: int, *values: object) -> None:
-        if self._rows + rows > _FLUSH_ROWS:
+    def _add(self, row: tuple[int, ...]) -> None:
+        if self._rows == _FLUSH_ROWS:
             self.flush()
-        begin, self._rows = self._rows, self._rows + rows
-        for column, value in zip(self._columns, values, strict=True):
-            column[begin : self._rows] = value  # type: ignore[assignment]
+        self._table[self._rows] = row
+        self._rows += 1
+
+    def _add_all(self, rows: NDArray[np.void]) -> None:
+        while len(rows):
+            if self._rows == _FLUSH_ROWS:
+                self.flush()
+            part = rows[: _FLUSH_ROWS - self._rows]
+            self._table[self._rows : self._rows + len(part)] = part
+            self._rows += len(part)
+            rows = rows[len(part) :]
 
     def flush(self) -> None:
         if self._rows:
-            # What is written is serialized at once, so that the columns can be filled again.
-            self._files.write([pa.array(column[: self._rows]) for column in self._columns])
-            self._rows = 0
+            rows, self._rows = self._table[: self._rows], 0
+            self._files.write([numbers(rows[f.name], f.type) for f in SUBSCRIBER])
 
     def close(self) -> None:
         self.flush()

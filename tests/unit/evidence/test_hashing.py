@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from epicast.core import EventBatch, EventKind
 from epicast.evidence import Kind, content_hashes, event_hashes, key_hashes, ranges_of
+from epicast.evidence.hashing import content_sum, event_sum
 
 _BLOCK_BITS = 3
 
@@ -64,6 +65,19 @@ def test_ranges_say_what_a_batch_covers(
             assert not any(seq in hashes for seq in inside)
         expected = end + 1
     assert expected == batch.last + 1
+
+
+@given(st.integers(1, 50), st.integers(0, 20), st.integers(1, 20), st.integers(1, 30))
+def test_sums_of_rows_that_are_alike(first: int, key: int, payload: int, count: int) -> None:
+    data = np.random.default_rng(first).bytes((key + payload) * count)
+    batch = EventBatch.even(3, first, data, key, payload)
+    contents = content_hashes(batch)
+    assert content_sum(batch) == int(contents.sum(dtype=np.uint64))
+    hashes = event_hashes(contents, batch.seqs.astype(np.uint64))
+    assert event_sum(batch) in (None, int(hashes.sum(dtype=np.uint64)))
+    assert event_sum(batch) is not None or key + payload < 8
+    gap = EventBatch.build(3, 1, [b"12345678"], seqs=[2])
+    assert event_sum(gap) is None
 
 
 def test_what_differs_has_another_hash() -> None:

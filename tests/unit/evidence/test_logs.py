@@ -180,3 +180,28 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EvidenceError, match="no evidence can be written to"):
         OwnerLog(tmp_path / "file", facts(Role.OWNER))
+
+
+WITHOUT_PANDAS = """
+import sys
+from pathlib import Path
+from epicast.core import EventBatch
+from epicast.evidence import Facts, OwnerLog, PublisherLog, Role, SubscriberLog, warm_up
+
+warm_up()
+root, batch = Path(sys.argv[1]), EventBatch.build(7, 1, [b"x"], keys=[b"long enough"])
+owner = OwnerLog(root, Facts(role=Role.OWNER, name="a", run="r"))
+owner.stored(batch)
+publisher = PublisherLog(root, Facts(role=Role.PUBLISHER, name="a", run="r"))
+publisher.acknowledged(7, 1, 1, 1, 1, 1, publisher.sent(batch))
+subscriber = SubscriberLog(root, Facts(role=Role.SUBSCRIBER, name="a", run="r"))
+subscriber.delivered(1, batch)
+for log in (owner, publisher, subscriber):
+    log.close()
+sys.exit("pandas" in sys.modules)
+"""
+
+
+def test_writing_does_not_import_pandas(tmp_path: Path) -> None:
+    """Which pyarrow does behind one's back, and which stops everything else for half a second."""
+    subprocess.run([sys.executable, "-c", WITHOUT_PANDAS, str(tmp_path)], check=True)

@@ -15,6 +15,7 @@ from epicast.log.kernels.access import address_of, byte_at, word_at
 from epicast.log.kernels.compiling import compiled, inlined
 
 EVENTS, TOMBSTONES = 1, 2
+_NUMBER = uint64(0x9E3779B97F4A7C15)
 
 
 @inlined
@@ -38,7 +39,7 @@ def _hashed(start: Any, size: Any, value: Any) -> Any:
 @inlined
 def _seed(key_bytes: Any, row_bytes: Any) -> Any:
     lengths = uint64(key_bytes) + (uint64(row_bytes) << uint64(24))
-    return lengths * uint64(0x9E3779B97F4A7C15)
+    return lengths * _NUMBER
 
 
 @compiled
@@ -54,6 +55,15 @@ def hash_contents(offsets: Any, kinds: Any, data: Any, out: Any) -> None:
         at = end
 
 
+@inlined
+def _even_content(start: Any, row_bytes: Any, seed: Any) -> Any:
+    """Of a row of eight bytes or more: `_hashed` without asking for every row."""
+    value = seed
+    for at in range(0, row_bytes - 8, 8):
+        value = _mixed(value ^ word_at(start + at))
+    return _mixed(_mixed(value ^ word_at(start + row_bytes - 8)))
+
+
 @compiled
 def hash_even_contents(key_bytes: Any, row_bytes: Any, data: Any, out: Any) -> None:
     """The same for DATA rows that are all alike: half the time for short ones."""
@@ -64,11 +74,34 @@ def hash_even_contents(key_bytes: Any, row_bytes: Any, data: Any, out: Any) -> N
             out[row] = _mixed(_hashed(start + row * row_bytes, row_bytes, seed))
         return
     for row in range(len(out)):
-        value = seed
-        for at in range(0, row_bytes - 8, 8):
-            value = _mixed(value ^ word_at(start + at))
-        out[row] = _mixed(_mixed(value ^ word_at(start + row_bytes - 8)))
+        out[row] = _even_content(start, row_bytes, seed)
         start += row_bytes
+
+
+@compiled
+def sum_even_contents(key_bytes: Any, row_bytes: Any, data: Any) -> Any:
+    """The sum of what `hash_even_contents` gives for rows of eight bytes or more."""
+    start = address_of(data)
+    seed = _seed(key_bytes, row_bytes)
+    digest = uint64(0)
+    for _ in range(len(data) // row_bytes):
+        digest += _even_content(start, row_bytes, seed)
+        start += row_bytes
+    return digest
+
+
+@compiled
+def sum_even_events(first: Any, key_bytes: Any, row_bytes: Any, data: Any) -> Any:
+    """The sum of the event hashes of such rows, whose numbers count up from `first`."""
+    start = address_of(data)
+    seed = _seed(key_bytes, row_bytes)
+    digest = uint64(0)
+    number = uint64(first) * _NUMBER
+    for _ in range(len(data) // row_bytes):
+        digest += _mixed(_even_content(start, row_bytes, seed) ^ number)
+        number += _NUMBER
+        start += row_bytes
+    return digest
 
 
 @compiled
@@ -99,7 +132,7 @@ def sum_ranges(
             kind = EVENTS
             while seq <= end and (not len(seqs) or (row < len(contents)
                                                     and np.int64(seqs[row]) == seq)):  # fmt: skip
-                digest += _mixed(contents[row] ^ (uint64(seq) * uint64(0x9E3779B97F4A7C15)))
+                digest += _mixed(contents[row] ^ (uint64(seq) * _NUMBER))
                 row += 1
                 seq += 1
         else:

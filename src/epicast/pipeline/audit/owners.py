@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epicast.evidence import Kind
+from epicast.evidence import Kind, even_hashes
 from epicast.pipeline.audit.intervals import Ranges, numbers_in, split
 from epicast.pipeline.audit.logs import column
 
@@ -80,7 +80,7 @@ def published(
     place = before - before[first_run[row]] + row_start[row]
     streams = column(batches, "stream")[rows][row]
     times = column(batches, "time")[rows][row]
-    contents = values(batches, "contents").view(np.uint64)
+    contents = contents_of(batches, rows, counts)
     pairs = np.stack([streams, runs[:, 0]], axis=1)
     for stream, publisher in np.unique(pairs, axis=0).tolist():
         if (stream, publisher) not in wanted:
@@ -113,7 +113,7 @@ class _Events:
         self._counts = self._ranges.last - self._ranges.first + 1
         self._starts = np.cumsum(self._counts) - self._counts
         # Rows of other kinds have empty columns, so that these need no choosing.
-        self._contents = values(batches, "contents").view(np.uint64)
+        self._contents = contents_of(batches, wanted, self._counts)
         self._keys = values(batches, "keys")
         self._key_bytes = self._numbers(batches, "key_bytes", wanted)
         self._sizes = self._numbers(batches, "sizes", wanted)
@@ -168,6 +168,35 @@ class _Events:
                 self._keys[keys_from : int(key_ends[end - 1])], key_bytes[begin:end],
                 sizes[begin:end],
             )  # fmt: skip
+
+
+def contents_of(
+    batches: list[Any], rows: NDArray[np.bool_], counts: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """The content hashes of all events, `counts` of them in each of some rows. Those of events that
+    are nothing but a key are not in the log: they are made from the keys."""
+    given = values(batches, "contents").view(np.uint64)
+    if len(given) == counts.sum():
+        return given
+    hashed = value_lengths(batches, "contents")[rows] > 0
+    key_bytes = value_lengths(batches, "keys")[rows]
+    # Rows one after the other that are alike are taken together.
+    kinds = np.where(hashed, -1, key_bytes // counts)
+    begins = np.flatnonzero(np.concatenate([[True], np.diff(kinds) != 0]))
+    found = np.empty(int(counts.sum()), dtype=np.uint64)
+    keys = values(batches, "keys")
+    event, taken, key = 0, 0, 0
+    for begin, end in zip(begins, [*begins[1:], len(kinds)], strict=True):
+        number, size = int(counts[begin:end].sum()), int(key_bytes[begin:end].sum())
+        here = found[event : event + number]
+        if hashed[begin]:
+            here[:] = given[taken : taken + number]
+            taken += number
+        else:
+            even_hashes(keys[key : key + size], int(kinds[begin]), here)
+        event += number
+        key += size
+    return found
 
 
 def values(batches: list[Any], name: str) -> NDArray[np.uint8]:
