@@ -1,0 +1,1 @@
+"""Universes: who subscribes to what, as columns of users and topics too long for one process."""
