@@ -96,7 +96,7 @@ def test_too_little_room_is_told_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=10_000_000_000)
-    monkeypatch.setattr(generating.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     billions = replace(SPEC, events=10**10, chunk_events=1 << 20)
     with pytest.raises(WorkloadError, match=r"events take about \d+\.\d GB and there are 10\.0 GB"):
         prepare(billions, tmp_path / "out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -123,6 +124,15 @@ def test_a_wrong_value_is_named_with_its_row(
 ) -> None:
     trace = write_csv(tmp_path / "trace.csv", [GOOD, GOOD, row, GOOD, row])
     with pytest.raises(WorkloadError, match=words):
+        import_trace(spark, trace, tmp_path / "out", ALL)
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.csv"]
+
+
+def test_too_little_disk(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = write_csv(tmp_path / "trace.csv", [("update", 1, "", 2, 3)] * 1000)
+    usage = shutil.disk_usage(tmp_path)._replace(free=20_000)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    with pytest.raises(WorkloadError, match=r"1,000 rows take up to .* make room"):
         import_trace(spark, trace, tmp_path / "out", ALL)
     assert [path.name for path in tmp_path.iterdir()] == ["trace.csv"]
 

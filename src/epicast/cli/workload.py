@@ -73,6 +73,7 @@ def generate(
     The events depend on the options alone, not on the master. An interrupted run goes on where it
     stopped when it is started again.
     """
+    from epicast.pipeline.errors import SparkFailed
     from epicast.pipeline.workloads import generating
     from epicast.pipeline.workloads.sessions import workload_session
     from epicast.pipeline.workloads.spec import Sizes, WorkloadSpec
@@ -98,6 +99,8 @@ def generate(
         except KeyboardInterrupt:
             say(f"Interrupted; {out} keeps what is done: start again to go on.")
             raise typer.Exit(130) from None
+        except SparkFailed as error:
+            raise SparkFailed(f"{error}; {out} keeps what is done: start again to go on") from error
     _print_made(made, out, as_json)
 
 

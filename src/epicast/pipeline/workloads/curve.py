@@ -2,8 +2,9 @@
 
 With `latest_per_key`, what is live after n events is one event per key among them, unless the key
 was deleted last. Without deletions that is the number of keys whose first event is among the first
-n: one number per key gives the whole curve. With deletions it takes the last event of every key in
-every segment between two points of the curve.
+n: one number per key gives the whole curve. Of keys that a generated workload inserts that event is
+the insertion, so that they need only be counted. With deletions it takes the last event of every
+key in every segment between two points of the curve.
 """
 
 from __future__ import annotations
@@ -64,9 +65,33 @@ def _without_deletions(
 ) -> list[int]:
     from pyspark.sql import functions as F
 
-    rows = map_stretches(spark, workload, directory, first_rows, "key long, number long")
+    generated = workload.spec is not None
+    rows = map_stretches(
+        spark,
+        workload,
+        directory,
+        lambda part: first_rows(part, without_inserted=generated),
+        "key long, number long",
+    )
     first = rows.groupBy("key").agg(F.min("number").alias("number"))
-    return _sums(first, [f"number <= {mark}" for mark in marks])
+    stored = _sums(first, [f"number <= {mark}" for mark in marks])
+    inserted = inserted_up_to(workload, directory, marks) if generated else [0] * len(marks)
+    return [sum(both) for both in zip(stored, inserted, strict=True)]
+
+
+def inserted_up_to(workload: Workload, directory: Path, marks: Sequence[int]) -> list[int]:
+    """How many of the first rows are insertions; reads only the chunks that a mark cuts."""
+    starts = [*workload.starts(), workload.rows]
+    before = np.concatenate([[0], np.cumsum([facts.inserts for facts in workload.chunks])])
+    found = []
+    for mark in marks:
+        chunk = int(np.searchsorted(starts, mark, side="right")) - 1
+        inserted = int(before[chunk])
+        if mark > starts[chunk] and workload.chunks[chunk].inserts:
+            (op,) = read_columns(chunk_path(directory, chunk), "op")
+            inserted += int(np.count_nonzero(op[: mark - starts[chunk]] == Op.INSERT))
+        found.append(inserted)
+    return found
 
 
 def _with_deletions(
@@ -96,24 +121,28 @@ def _sums(keys: DataFrame, conditions: Sequence[str]) -> list[int]:
     return [int(count) for count in row]
 
 
-def first_rows(stretch: Stretch) -> Iterator[pa.RecordBatch]:
-    """The first event of every key of a stretch; of keys outside the window, of every chunk."""
+def first_rows(stretch: Stretch, without_inserted: bool = False) -> Iterator[pa.RecordBatch]:
+    """The first event of every key of a stretch; of keys outside the window, of every chunk. Keys
+    that were inserted are below 0."""
     import pyarrow as pa
 
-    low, high = window_of(stretch.chunks)
+    low, high = window_of(stretch.chunks, least=1 if without_inserted else None)
     seen = np.zeros(high - low + 1, dtype=np.int64)
     before = stretch.rows_before
     for offset, facts in enumerate(stretch.chunks):
         path = chunk_path(Path(stretch.directory), stretch.first_chunk + offset)
         (key,) = read_columns(path, "key")
+        number = np.arange(before + 1, before + 1 + facts.rows)
+        if without_inserted:
+            key, number = key[key > 0], number[key > 0]
         outside = (key < low) | (key > high)
         unseen = seen[np.where(outside, low, key) - low] == 0
         new = np.flatnonzero(unseen & ~outside)[::-1]  # backwards: the first one stays
-        seen[key[new] - low] = before + 1 + new
+        seen[key[new] - low] = number[new]
         far = np.flatnonzero(outside)
         if len(far):
             keys, rows = np.unique(key[far], return_index=True)
-            yield pa.record_batch({"key": keys, "number": before + 1 + far[rows]})
+            yield pa.record_batch({"key": keys, "number": number[far[rows]]})
         before += facts.rows
     places = np.flatnonzero(seen)
     yield pa.record_batch({"key": places + low, "number": seen[places]})

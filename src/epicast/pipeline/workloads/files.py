@@ -7,6 +7,7 @@ upper bytes vanish, operations and sizes through a dictionary.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -135,3 +136,13 @@ def _reading(path: Path, read: Any) -> Any:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise WorkloadError(f"{path} is damaged, or was not written to its end: {reason}") from None
+
+
+def check_free(folder: Path, needed: int, what: str) -> None:
+    """`what` takes so many bytes: is there room for it?"""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise WorkloadError(
+            f"{folder}: {what} {needed / 1e9:.1f} GB and there are {free / 1e9:.1f} GB; make room, "
+            "or choose another directory"
+        )

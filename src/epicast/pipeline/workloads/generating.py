@@ -6,7 +6,6 @@ there. On a cluster the directory must be the same for all workers.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +20,7 @@ from epicast.pipeline.workloads.errors import WorkloadError
 from epicast.pipeline.workloads.files import (
     EVENTS,
     ChunkFacts,
+    check_free,
     chunk_path,
     read_facts,
     write_chunk,
@@ -102,14 +102,12 @@ def prepare(spec: WorkloadSpec, directory: Path) -> dict[int, ChunkFacts]:
 
 def check_room(spec: WorkloadSpec, directory: Path, share: float) -> None:
     needed = int(_MARGIN * share * estimated_bytes(spec))
-    free = shutil.disk_usage(directory).free
-    if needed > free:
+    try:
+        check_free(directory, needed, f"{spec.events:,} events take about")
+    except WorkloadError:
         if not any(directory.iterdir()):
             directory.rmdir()
-        raise WorkloadError(
-            f"{directory}: {spec.events:,} events take about {needed / 1e9:.1f} GB and there are "
-            f"{free / 1e9:.1f} GB; make room, or choose another directory"
-        )
+        raise
 
 
 def estimated_bytes(spec: WorkloadSpec) -> float:

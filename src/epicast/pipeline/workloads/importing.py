@@ -18,7 +18,13 @@ import numpy as np
 from epicast.pipeline.errors import SparkFailed, reason_of
 from epicast.pipeline.workloads.chunks import Columns
 from epicast.pipeline.workloads.errors import WorkloadError
-from epicast.pipeline.workloads.files import EVENTS, ChunkFacts, chunk_path, write_chunk
+from epicast.pipeline.workloads.files import (
+    EVENTS,
+    ChunkFacts,
+    check_free,
+    chunk_path,
+    write_chunk,
+)
 from epicast.pipeline.workloads.manifest import Trace, Workload, describe
 from epicast.pipeline.workloads.traces import TraceColumns, first_problem, open_trace, typed
 
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ROWS_PER_CHUNK = 1 << 20
+_ROW_BYTES = 8 + 8 + 1 + 4
+"""Of a row that does not compress at all."""
 
 
 def import_trace(
@@ -44,6 +52,7 @@ def import_trace(
         if problem is not None:
             raise WorkloadError(f"{source}: {problem}")
         (partial / EVENTS).mkdir(parents=True)
+        check_free(partial, count * _ROW_BYTES, f"{count:,} rows take up to")
         chunks = _write(rows, -(-count // _ROWS_PER_CHUNK), partial)
         about = Trace(
             source=source.name,

@@ -148,9 +148,12 @@ class Window:
         return pa.record_batch({"key": key, "segment": segment, "code": codes})
 
 
-def window_of(chunks: Sequence[ChunkFacts]) -> tuple[int, int]:
+def window_of(chunks: Sequence[ChunkFacts], least: int | None = None) -> tuple[int, int]:
+    """The keys to have dense columns for, of those from `least` on if that is given."""
     low = min(facts.lowest_key for facts in chunks)
     high = max(facts.highest_key for facts in chunks)
+    if least is not None:
+        return least, max(least, min(high, least + _WIDEST_WINDOW))
     if high - low < _WIDEST_WINDOW:
         return low, high
     return -_USUAL_WINDOW, _USUAL_WINDOW
