@@ -3,8 +3,8 @@
 Sweeps are measured after their session has started and its workers have run something, as in a
 long sweep. `overhead_ms_per_run` has trivial runs on two workers beside the same runs in this
 process; `two_workers_speedup` has the same busy runs on one worker and on two, by turns. For the
-first result a whole command is timed, `epicast doctor spark`, from its start to its end, in a cache
-folder of its own: first empty, then with a start-up cache in it.
+first result a command is timed, `epicast doctor spark`, from its start until it has counted
+something, in a cache folder of its own: first empty, then with a start-up cache in it.
 """
 
 import json
@@ -99,26 +99,39 @@ def first_result(quick: bool) -> Found:
         cold = [doctor(folder) for _ in range(times)]
         figures: dict[str, Figure] = {
             "java": json.loads(cold[0].stdout)["java"],
-            "session_s_without_cache": shortest_session(cold),
+            "session_s_without_cache": shortest(cold, session),
+            "command_s_without_cache": shortest(cold, whole),
         }
-        bars = [Bar("first_result_s", 15, "at most", shortest(cold), "s")]
+        bars = [Bar("first_result_s", 15, "at most", shortest(cold, to_first_result), "s")]
         if quick:  # making the cache takes longer than everything else
             return figures, bars
         figures["build_cache_s"] = round(doctor(folder, "--build-cache").seconds, 1)
         cached = [doctor(folder) for _ in range(times)]
     if not json.loads(cached[0].stdout)["startup_cache"]:
         raise RuntimeError(f"the start-up cache is not used: {cached[0].stdout}")
-    figures["session_s_with_cache"] = shortest_session(cached)
-    bars.append(Bar("first_result_with_cache_s", 8, "at most", shortest(cached), "s"))
+    figures["session_s_with_cache"] = shortest(cached, session)
+    figures["command_s_with_cache"] = shortest(cached, whole)
+    best = shortest(cached, to_first_result)
+    bars.append(Bar("first_result_with_cache_s", 8, "at most", best, "s"))
     return figures, bars
 
 
-def shortest(commands: Sequence[Child]) -> float:
-    return min(command.seconds for command in commands)
+def shortest(commands: Sequence[Child], part: Callable[[Child], float]) -> float:
+    return round(min(map(part, commands)), 2)
 
 
-def shortest_session(commands: Sequence[Child]) -> float:
-    return min(float(json.loads(command.stdout)["session_s"]) for command in commands)
+def whole(command: Child) -> float:
+    return command.seconds
+
+
+def session(command: Child) -> float:
+    return float(json.loads(command.stdout)["session_s"])
+
+
+def to_first_result(command: Child) -> float:
+    """Without what the command does once it has it: count again, and stop the session."""
+    found = json.loads(command.stdout)
+    return command.seconds - float(found["next_result_s"]) - float(found["stop_s"])
 
 
 def doctor(cache: str, *options: str) -> Child:

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from epicast.pipeline.lake.supervisor import read_state
+from tests.pipeline.processes import descendants
 
 
 class Run:
     """`epicast lake run --json`, until it is interrupted."""
 
-    def __init__(self, lake: Path, address: str) -> None:
+    def __init__(self, lake: Path, address: str, *options: str) -> None:
         self.lake = lake
         command = [sys.executable, "-m", "epicast", "lake", "run", "--lake", str(lake)]
         command += ["--proxy", address, "--master", "local[2]", "--interval", "0.1"]
-        command += ["--max-events", "700", "--json"]
+        command += ["--max-events", "700", "--json", *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def reports(self) -> Iterator[dict[str, Any]]:
@@ -42,6 +43,13 @@ class Run:
         state = read_state(self.lake)
         assert state is not None
         os.kill(state.driver, signal.SIGKILL)
+
+    def kill_java(self) -> None:
+        """And not the driver, which has lost its Spark."""
+        state = read_state(self.lake)
+        assert state is not None
+        (java,) = (each for each in descendants(state.driver) if each.name == "java")
+        os.kill(java.pid, signal.SIGKILL)
 
     def interrupt(self) -> int:
         self.process.send_signal(signal.SIGINT)

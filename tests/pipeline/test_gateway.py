@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -55,3 +57,22 @@ def test_other_threads_are_never_interrupted() -> None:
     thread.start()
     thread.join()
     assert done == [1]
+
+
+WAITING = """
+import os, signal, threading
+from epicast.pipeline.session import spark_session
+try:
+    with spark_session("local[1]") as spark:
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        spark._jvm.java.lang.Thread.sleep(60_000)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_while_java_is_asked_is_just_an_interrupt() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")

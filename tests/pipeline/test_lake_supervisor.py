@@ -84,6 +84,13 @@ def test_a_driver_that_ends_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (state.pid, state.restarts, state.last_error) == (os.getpid(), 4, "nobody there")
 
 
+def test_a_full_disk_does_not_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told, supervisor = supervise(monkeypatch, tmp_path, says(AWAY) + "sys.exit(1)", says(BATCH))
+    (tmp_path / "run.json").mkdir()  # cannot be replaced by a file, as if nothing could be written
+    supervisor.run()
+    assert [type(item) for item in told] == [Restarting, Batch]
+
+
 def test_what_waiting_does_not_help_ends_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -113,16 +120,23 @@ def test_what_the_driver_started_ends_with_it(
     os.close(reading)
 
 
-def test_nothing_is_lost_or_twice_when_driver_and_proxy_are_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("table", "victim"), [("delta", "driver"), ("parquet", "java")])
+def test_nothing_is_lost_or_twice_when_driver_and_proxy_are_killed(
+    tmp_path: Path, table: str, victim: str
+) -> None:
     geoplex = one_region(["events"], tmp_path / "data")
     with LocalGeoplex(geoplex, any_ports=True) as local:
         address = local.address("us")
         publish(address, "events", 3000)
-        run = Run(tmp_path / "lake", address)
+        run = Run(tmp_path / "lake", address, "--table", table)
         try:
             run.next("batch")
-            run.kill_driver()
-            assert "SIGKILL" in run.next("restarting")["error"]
+            if victim == "driver":
+                run.kill_driver()
+                assert "SIGKILL" in run.next("restarting")["error"]
+            else:
+                run.kill_java()
+                assert "Spark" in run.next("restarting")["error"]
             publish(address, "events", 3000)
             run.next("batch")
             local.kill("us")

@@ -23,6 +23,7 @@ def examine(master: str = DEFAULT_MASTER) -> dict[str, str | float]:
         first = time.perf_counter()
         spark.range(1000).count()
         second = time.perf_counter()
+    stopped = time.perf_counter()
     return {
         "java": java.version,
         "java_from": java.origin,
@@ -33,4 +34,5 @@ def examine(master: str = DEFAULT_MASTER) -> dict[str, str | float]:
         "session_s": round(session - start, 2),
         "first_result_s": round(first - start, 2),
         "next_result_s": round(second - first, 2),
+        "stop_s": round(stopped - second, 2),
     }

@@ -7,6 +7,7 @@ import re
 from epicast import EpicastError
 
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:: |$)")
+_WORKER_DIED = "Python worker exited unexpectedly"
 
 
 class SparkError(EpicastError):
@@ -29,9 +30,18 @@ def missing(what: str) -> SparkMissing:
     return SparkMissing(f"this needs {what}; install it with: pip install 'epicast[spark]'")
 
 
+def is_about_lost_java(error: BaseException) -> bool:
+    """What every call raises once the JVM has died."""
+    return isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError"
+
+
 def reason_of(error: BaseException) -> str:
     """One line of what Spark has to say: what went wrong, and what that came from."""
+    if is_about_lost_java(error):
+        return "Spark's Java process has ended"
     lines = [line.strip() for line in str(error).strip().splitlines()]
+    if any(_WORKER_DIED in line for line in lines):
+        return "a worker process died, was killed perhaps, or found too little memory"
     python = _raised_in_python(lines)
     if python:
         return python

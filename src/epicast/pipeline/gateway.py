@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -18,6 +19,33 @@ def launch_jvm(settings: Mapping[str, str]) -> None:
     context: Any = SparkContext
     with interrupts_later():
         context._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))
+
+
+@contextmanager
+def own_interrupts() -> Iterator[None]:
+    """Ctrl-C stays what it was, and what comes of it is not logged. PySpark would have it cancel
+    all jobs from inside a signal handler, over the very connection on which the interrupted code
+    waits; a session that is left stops its jobs anyway."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # then PySpark leaves it alone as well
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+
+
+def quiet_gateway() -> None:
+    """What py4j has to say comes as exceptions too."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # a filter on the root does not see it
+    root = logging.getLogger()
+    if _not_of_py4j not in root.filters:
+        root.addFilter(_not_of_py4j)  # and of interrupted ones without a logger of its own
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return os.sep + "py4j" + os.sep not in record.pathname
 
 
 @contextmanager

@@ -9,7 +9,6 @@ switched off; `EPICAST_SPARK_LOGS=1` lets it speak. There is one session per pro
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import sys
@@ -18,9 +17,9 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from epicast.pipeline.errors import SparkFailed, missing, reason_of
+from epicast.pipeline.errors import SparkFailed, is_about_lost_java, missing, reason_of
 from epicast.pipeline.folders import cache_folder, keep_file
-from epicast.pipeline.gateway import changed_environment, launch_jvm
+from epicast.pipeline.gateway import changed_environment, launch_jvm, own_interrupts, quiet_gateway
 from epicast.pipeline.java import Java, find_java
 from epicast.pipeline.masters import check_master, is_this_process
 from epicast.pipeline.startup_cache import existing_cache
@@ -59,8 +58,20 @@ def spark_session(
     spark = start_session(master, memory=memory, config=config)
     try:
         yield spark
+    except Exception as error:
+        if is_about_lost_java(error):
+            raise SparkFailed(f"the job failed: {reason_of(error)}") from error
+        raise
     finally:
+        _stop(spark)
+
+
+def _stop(spark: SparkSession) -> None:
+    try:
         spark.stop()
+    except Exception as error:
+        if not is_about_lost_java(error):  # then there is nothing to stop
+            raise
 
 
 def start_session(
@@ -84,10 +95,14 @@ def start_session(
     try:
         _prepare(master)
         if not os.environ.get("EPICAST_SPARK_LOGS"):
-            logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection
+            quiet_gateway()
         with changed_environment(_for_the_jvm(java, recording)):
             launch_jvm({**settings, "spark.master": master})
-        return builder.getOrCreate()  # type: ignore[no-any-return]
+        with own_interrupts():
+            spark = builder.getOrCreate()
+        if not os.environ.get("EPICAST_SPARK_LOGS"):
+            _silence(spark)
+        return spark  # type: ignore[no-any-return]
     except Exception as error:
         reason = reason_of(error)
         if _GAVE_UP in reason and master.startswith("spark://"):
@@ -96,6 +111,12 @@ def start_session(
             f"Spark did not start on {master} with Java {java.version} ({java.origin}): "
             f"{reason}; for all it has to say, set EPICAST_SPARK_LOGS=1"
         ) from error
+
+
+def _silence(spark: Any) -> None:
+    """Some of the libraries that Spark brings along print warnings, and ask no logger."""
+    java = spark._jvm.java
+    java.lang.System.setErr(java.io.PrintStream(java.io.OutputStream.nullOutputStream()))
 
 
 def check_spark() -> None:
@@ -140,6 +161,8 @@ def _settings(master: str, memory: str) -> dict[str, str]:
     if master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
     if is_this_process(master):
+        # A machine that was asleep for minutes must not take its own process for lost.
+        settings["spark.network.timeout"] = "7d"
         # Elsewhere the daemon starts before the package is there.
         settings["spark.python.daemon.module"] = "epicast.pipeline.daemon"
     return settings

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.transaction import AddAction
 
 from epicast import Watermark
+from epicast.pipeline.lake.delta_actions import add_action
 from epicast.pipeline.lake.schema import bronze_schema
 from epicast.pipeline.lake.tables import WATERMARKS, NewFile
 
@@ -61,11 +61,11 @@ class DeltaBronze:
         self.refresh()
         if batch <= self.last_batch():
             return False
-        now = int(time.time() * 1000)
+        now, schema = int(time.time() * 1000), bronze_schema()
         self.table.create_write_transaction(
-            [_add(file, now) for file in files],
+            [add_action(file, schema, now) for file in files],
             "append",
-            bronze_schema(),
+            schema,
             ["stream"],
             commit_properties=CommitProperties(
                 custom_metadata={WATERMARKS: msgspec.json.encode(watermarks).decode()},
@@ -88,20 +88,3 @@ class DeltaBronze:
             "bytes": pc.sum(actions["size_bytes"]).as_py() or 0,
             "last_commit": newest[0]["timestamp"] / 1000 if newest else None,
         }
-
-
-def _add(file: NewFile, now: int) -> AddAction:
-    statistics = {
-        "numRecords": file.rows,
-        "minValues": {"seq": file.first},
-        "maxValues": {"last": file.last},
-        "nullCount": {},
-    }
-    return AddAction(
-        file.path,
-        file.size,
-        {"stream": file.stream},
-        now,
-        True,
-        msgspec.json.encode(statistics).decode(),
-    )

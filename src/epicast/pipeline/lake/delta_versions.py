@@ -15,6 +15,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from epicast import Watermark
+from epicast.pipeline.lake.delta_actions import add_action, remove_action
 from epicast.pipeline.lake.tables import WATERMARKS, NewFile
 from epicast.pipeline.lake.versions import (
     COMPACTED,
@@ -75,8 +76,10 @@ class DeltaVersions:
         compacted: Marks | None = None,
     ) -> None:
         now = int(time.time() * 1000)
-        actions: list[AddAction | RemoveAction] = [_add(file, now) for file in add]
-        actions += [_remove(file, now) for file in remove]
+        actions: list[AddAction | RemoveAction] = [
+            add_action(file, self._schema, now) for file in add
+        ]
+        actions += [remove_action(file, now) for file in remove]
         notes = _compaction_notes(compacted or {})
         if watermarks is not None:
             notes.append(Transaction(_UPDATE, base.version + 1))
@@ -161,24 +164,3 @@ def _compacted(table: DeltaTable, streams: set[str]) -> Marks:
         if epoch is not None and seq is not None:
             found[stream] = Watermark(epoch, seq)
     return found
-
-
-def _add(file: NewFile, now: int) -> AddAction:
-    statistics = {
-        "numRecords": file.rows,
-        "minValues": {"seq": file.first},
-        "maxValues": {"seq": file.last},
-        "nullCount": {},
-    }
-    return AddAction(
-        file.path,
-        file.size,
-        {"stream": file.stream},
-        now,
-        True,
-        msgspec.json.encode(statistics).decode(),
-    )
-
-
-def _remove(file: TableFile, now: int) -> RemoveAction:
-    return RemoveAction(file.path, True, now, file.size, {"stream": file.stream})

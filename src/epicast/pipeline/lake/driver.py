@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import msgspec
 
 from epicast import EpicastError
-from epicast.pipeline.errors import SparkMissing
+from epicast.pipeline.errors import SparkMissing, reason_of
 from epicast.pipeline.lake.driver_reports import Batch, Failure, Report, Running
 from epicast.pipeline.lake.errors import LakeBusy, LakeOptionError, NoLake, WrongLake
 from epicast.pipeline.lake.ingestion import Committer, start_query
@@ -111,8 +111,7 @@ def explained(error: BaseException) -> Failure:
     if raised:
         name, sentence = raised[-1]
         return Failure(sentence.strip(), name in _FINAL_NAMES)
-    first = str(error).strip().partition("\n")[0]
-    return Failure(f"{type(error).__name__}: {first}", False)
+    return Failure(reason_of(error), False)
 
 
 if __name__ == "__main__":

@@ -57,15 +57,10 @@ def update_gold(spark: SparkSession, lake: Lake) -> list[str]:
     bronze = bronze_versions(lake).snapshot()
     table = gold_table(lake)
     before = table.snapshot()
-    changed = [
-        stream
-        for stream, mark in bronze.watermarks.items()
-        if before.watermarks.get(stream) != mark
-    ]
+    marks, since = bronze.news_since(before)
+    changed = list(marks)
     if not changed:
         return []
-    marks = {stream: bronze.watermarks[stream] for stream in changed}
-    since = {s: mark for s, mark in before.watermarks.items() if s in marks}
     rows = lake.read_bronze(spark, bronze.paths(changed))
     news = with_commit_times(rows, bronze).where(behind(marks, since))
     old = [file for file in before.files if file.stream in changed]

@@ -73,15 +73,10 @@ def update_silver(spark: SparkSession, lake: Lake) -> list[str]:
     bronze = bronze_versions(lake).snapshot()
     table = silver_table(lake)
     before = table.snapshot()
-    changed = [
-        stream
-        for stream, mark in bronze.watermarks.items()
-        if before.watermarks.get(stream) != mark
-    ]
+    marks, since = bronze.news_since(before)
+    changed = list(marks)
     if not changed:
         return []
-    marks = {stream: bronze.watermarks[stream] for stream in changed}
-    since = {s: mark for s, mark in before.watermarks.items() if s in marks}
     rows = lake.read_bronze(spark, bronze.paths(changed))
     rules = rules_since(rows, lake, marks, since)
     anew = [stream for stream, its in rules.items() if stream in since and its.needs_all_events]

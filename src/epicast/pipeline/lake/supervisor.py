@@ -128,7 +128,9 @@ class Supervisor:
 
     def _note(self, **changes: int | str) -> None:
         self._state = msgspec.structs.replace(self._state, **changes)
-        write_whole(self._folder / _STATE, msgspec.json.encode(self._state))
+        # `lake status` shows this. It must not end what goes on once a full disk has room again.
+        with suppress(OSError):
+            write_whole(self._folder / _STATE, msgspec.json.encode(self._state))
 
 
 class _Log:

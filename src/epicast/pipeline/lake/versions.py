@@ -56,6 +56,12 @@ class Snapshot(Struct, frozen=True):
     def paths(self, streams: Sequence[str] | None = None) -> list[str]:
         return [str(self.folder / f.path) for f in self.files if not streams or f.stream in streams]
 
+    def news_since(self, before: Snapshot) -> tuple[Marks, Marks]:
+        """For a table made from this one: of the streams that went on since `before`, how far they
+        are here, and how far they were."""
+        marks = {s: mark for s, mark in self.watermarks.items() if before.watermarks.get(s) != mark}
+        return marks, {s: mark for s, mark in before.watermarks.items() if s in marks}
+
 
 class StreamTable(Protocol):
     folder: Path
