@@ -16,10 +16,11 @@ from epicast.wire.decoder import FrameDecoder
 from epicast.wire.frames import DEFAULT_MAX_FRAME_BYTES, FrameEncoder
 from epicast.wire.handshake import Handshake, Hello
 from epicast.wire.registry import message_type, register, registered, type_id_of
-from epicast.wire.versions import REASONS, WIRE_VERSION, VersionRange
+from epicast.wire.versions import REASONS, WIRE_REVISION, WIRE_VERSION, VersionRange
 
 __all__ = [
-    "DATAGRAM_HEADER_BYTES", "DEFAULT_MAX_FRAME_BYTES", "REASONS", "WIRE_VERSION", "Datagram",
-    "FrameDecoder", "FrameEncoder", "Handshake", "Hello", "VersionRange", "decode_datagram",
-    "encode_datagram", "message_type", "pack_datagrams", "register", "registered", "type_id_of",
+    "DATAGRAM_HEADER_BYTES", "DEFAULT_MAX_FRAME_BYTES", "REASONS", "WIRE_REVISION", "WIRE_VERSION",
+    "Datagram", "FrameDecoder", "FrameEncoder", "Handshake", "Hello", "VersionRange",
+    "decode_datagram", "encode_datagram", "message_type", "pack_datagrams", "register",
+    "registered", "type_id_of",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from crc32c import crc32c
 from epicast.core import AnyMessage, BodyCodec, Buffer, NodeId, WireError
 from epicast.core.message import FRAME_HEADER_BYTES
 from epicast.wire.frames import FrameEncoder, decode_frame, frame_bytes
+from epicast.wire.registry import UnknownType
 from epicast.wire.versions import WIRE_VERSION
 
 MAGIC = b"EPID"
@@ -36,6 +37,8 @@ class Datagram(NamedTuple):
     source: NodeId
     incarnation: int
     messages: list[AnyMessage]
+    unknown: tuple[int, ...] = ()
+    """Type ids of messages that are not known here, and were left out."""
 
 
 def encode_datagram(
@@ -104,14 +107,18 @@ def decode_datagram(data: Buffer, codec: BodyCodec | None = None) -> Datagram:
         raise WireError("corrupt", "the checksum of a datagram does not match")
     codec = codec or BodyCodec()
     messages: list[AnyMessage] = []
+    unknown: list[int] = []
     start = DATAGRAM_HEADER_BYTES
     for _ in range(count):
         left = len(view) - start
         if left < FRAME_HEADER_BYTES:
-            raise WireError("malformed", f"{count} messages announced, {len(messages)} found")
+            raise WireError("malformed", f"{count} messages announced, less found")
         size = frame_bytes(view, start, left)
-        messages.append(decode_frame(view[start : start + size], codec))
+        try:
+            messages.append(decode_frame(view[start : start + size], codec))
+        except UnknownType as error:
+            unknown.append(error.type_id)
         start += size
     if start != len(view):
         raise WireError("malformed", f"{len(view) - start} bytes behind the last message")
-    return Datagram(source, incarnation, messages)
+    return Datagram(source, incarnation, messages, tuple(unknown))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from epicast.core import AnyMessage, BodyCodec, Buffer, WireError
 from epicast.core.message import FRAME_HEADER_BYTES
 from epicast.wire.frames import DEFAULT_MAX_FRAME_BYTES, PREFIX, decode_frame, frame_bytes
+from epicast.wire.registry import UnknownType
 
 DEFAULT_BLOCK_BYTES = 1 << 20
 _MAX_RETIRED = 16
@@ -25,12 +26,14 @@ _NO_VIEW = memoryview(b"")
 class FrameDecoder:
     """`get_buffer` and `received` in turn, or `feed` for bytes that are elsewhere already.
 
-    Both return the messages that are complete. Input that is not a frame sets `error`, after which
-    every call raises it; messages that came before it are still returned, whatever the chunks were.
+    Both return the messages that are complete; those of a type that is not known here are left out,
+    and their type ids are in `unknown` until somebody takes them. Input that is not a frame sets
+    `error`, after which every call raises it; messages that came before it are still returned,
+    whatever the chunks were.
     """
 
     __slots__ = ("_block", "_block_bytes", "_codec", "_end", "_need", "_retired", "_start", "_view",
-                 "error", "max_frame_bytes")  # fmt: skip
+                 "error", "max_frame_bytes", "unknown")  # fmt: skip
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class FrameDecoder:
     ) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.error: WireError | None = None
+        self.unknown: list[int] = []
         self._codec = BodyCodec()
         self._block_bytes = max(block_bytes, 4 * FRAME_HEADER_BYTES)
         self._block = bytearray()
@@ -81,7 +85,10 @@ class FrameDecoder:
                 need = frame_bytes(view, start, self.max_frame_bytes)
                 if end - start < need:
                     break
-                messages.append(decode_frame(view[start : start + need], codec))
+                try:
+                    messages.append(decode_frame(view[start : start + need], codec))
+                except UnknownType as unknown:
+                    self.unknown.append(unknown.type_id)
                 start += need
                 need = FRAME_HEADER_BYTES
         except WireError as error:

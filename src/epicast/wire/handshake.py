@@ -4,7 +4,8 @@ Both sides send, at once and without waiting for each other:
 
     4 bytes magic "EPIC", u16 oldest and u16 newest wire version
     u16 length of the greeting, u16 zero, u32 crc32c of everything before and behind these 4 bytes
-    the greeting: a MessagePack array [[id, host, port], incarnation, cluster, ...]
+    the greeting: a MessagePack array [[id, host, port], incarnation, cluster,
+        revision, token, ...]
 
 This much never changes, whatever the version: it is what makes versions negotiable. Later versions
 may add entries to the greeting, older ones ignore them. Frames of the newest common version follow.
@@ -25,6 +26,7 @@ MAGIC = b"EPIC"
 MAX_GREETING_BYTES = 1024
 MAX_NAME_CHARACTERS = 200
 """Of a host or a cluster name."""
+MAX_TOKEN_CHARACTERS = 256
 
 _PREAMBLE = Layout("<4sHH")
 _FIXED = Layout("<4sHHHHI")
@@ -40,6 +42,14 @@ class Hello(Struct, frozen=True, array_like=True):
     """Grows with every start of the node."""
     cluster: str
     """Nodes of different clusters do not talk, whatever their ids."""
+    revision: int = 0
+    """Which messages it knows: its `WIRE_REVISION`; 0 if it is too old to say."""
+    token: str = ""
+    """The secret of who dials, on an encrypted connection only."""
+
+    def __repr__(self) -> str:
+        """Without the token: what is printed ends up in logs."""
+        return f"Hello({self.node}, incarnation={self.incarnation}, cluster={self.cluster!r})"
 
 
 class Handshake:
@@ -131,7 +141,9 @@ def _encode(local: Hello, versions: VersionRange) -> bytes:
     problem = _problem(local)
     if problem:
         raise ConfigError(f"this node cannot introduce itself with {problem}")
-    greeting = _encoder.encode(local)
+    # Who has no token says what nodes have said since before there were any.
+    introduction = (local.node, local.incarnation, local.cluster, local.revision)
+    greeting = _encoder.encode(local if local.token else introduction)
     if len(greeting) > MAX_GREETING_BYTES:
         raise ConfigError(f"a greeting of {len(greeting)} bytes; shorten the names")
     head = _FIXED.pack(MAGIC, *versions, len(greeting), 0, 0)[: -_CHECKSUM.size]
@@ -147,8 +159,12 @@ def _problem(hello: Hello) -> str | None:
         return f"the port {node.port}"
     if not 0 <= hello.incarnation < 2**64:
         return f"the incarnation {hello.incarnation}"
+    if not 0 <= hello.revision < 2**32:
+        return f"the revision {hello.revision}"
     if max(len(node.host), len(hello.cluster)) > MAX_NAME_CHARACTERS:
         return f"a name of more than {MAX_NAME_CHARACTERS} characters"
+    if len(hello.token) > MAX_TOKEN_CHARACTERS:
+        return f"a token of more than {MAX_TOKEN_CHARACTERS} characters"
     return None
 
 

@@ -14,6 +14,15 @@ from epicast.core import ConfigError, Message, WireError
 
 MAX_TYPE_ID = 2**16 - 1
 
+
+class UnknownType(WireError):
+    """A whole, sound frame of a type that a later version may know: it can be passed over."""
+
+    def __init__(self, type_id: int) -> None:
+        super().__init__("unknown_type", f"no message type has the id {type_id}")
+        self.type_id = type_id
+
+
 MessageT = TypeVar("MessageT", bound=Message)
 
 _types: dict[int, type[Message]] = {}
@@ -46,10 +55,10 @@ def register(type_id: int) -> Callable[[type[MessageT]], type[MessageT]]:
 
 
 def message_type(type_id: int) -> type[Message]:
-    """The type a number on the wire stands for; `WireError` if there is none."""
+    """The type a number on the wire stands for; `UnknownType` if there is none."""
     found = _types.get(type_id)
     if found is None:
-        raise WireError("unknown_type", f"no message type has the id {type_id}")
+        raise UnknownType(type_id)
     return found
 
 

@@ -8,6 +8,9 @@ from epicast.core import WireError
 
 WIRE_VERSION = 1
 """What this code speaks. Grows with every change that an older node could not read."""
+WIRE_REVISION = 3
+"""Grows with every other change of messages: new types, new fields at the end. A recording of each
+is in `tests/compatibility`; docs/wire.md has the policy."""
 
 REASONS = ("too_large", "corrupt", "unknown_version", "unknown_type", "malformed", "handshake")
 """Every `WireError.reason` there is: metrics are counted by them."""

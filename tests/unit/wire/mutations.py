@@ -15,6 +15,7 @@ from crc32c import crc32c
 from epicast.core import AnyMessage, EventBatch, Layered, Peer, WireError
 from epicast.wire import FrameDecoder, FrameEncoder, Handshake, Hello, decode_datagram
 from epicast.wire.datagrams import DATAGRAM_HEADER_BYTES
+from epicast.wire.registry import UnknownType
 
 INTERESTING = (0, 1, 7, 8, 15, 16, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 _LOCAL = Hello(Peer(99, "127.0.0.1", 1), 1, "epicast")
@@ -77,7 +78,9 @@ REPAIRS = {"frame": repair_frame, "datagram": repair_datagram, "handshake": repa
 def decode(rng: Random, kind: str, data: bytearray) -> list[AnyMessage]:
     """Decode as a node would; raises what the node would see."""
     if kind == "datagram":
-        return decode_datagram(data).messages
+        datagram = decode_datagram(data)
+        _note_unknown(datagram.unknown)
+        return datagram.messages
     if kind == "handshake":
         Handshake(_LOCAL).received(data)
         return []
@@ -91,7 +94,14 @@ def decode(rng: Random, kind: str, data: bytearray) -> list[AnyMessage]:
         messages = decoder.feed(data)
     if decoder.error is not None:
         raise decoder.error
+    _note_unknown(decoder.unknown)
     return messages
+
+
+def _note_unknown(type_ids: Sequence[int]) -> None:
+    """A node passes over what it does not know; here it is an outcome like the others."""
+    if type_ids:
+        raise UnknownType(type_ids[0])
 
 
 def use(messages: Iterable[AnyMessage], encoder: FrameEncoder) -> None:

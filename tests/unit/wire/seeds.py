@@ -1,7 +1,7 @@
 """The fuzz corpus: known inputs, kept as files so that they also pin the wire format.
 
 `python -m tests.unit.wire.seeds` writes them anew; a difference is a change of the wire format and
-needs a new wire version.
+needs a new wire version or, where older nodes can read it, a new revision.
 """
 
 from pathlib import Path

@@ -13,7 +13,7 @@ from epicast.wire import (
     encode_datagram,
     pack_datagrams,
 )
-from tests.unit.wire.mutations import repair_datagram
+from tests.unit.wire.mutations import repair_datagram, repair_frame
 from tests.unit.wire.samples import Fields, Ping, messages, u64
 
 
@@ -27,7 +27,19 @@ def rejected(data: bytes | bytearray) -> str:
 def test_roundtrip(source: int, incarnation: int, sent: list[AnyMessage]) -> None:
     data = encode_datagram(source, incarnation, sent, mtu=1 << 20)
     assert len(data) == DATAGRAM_HEADER_BYTES + sum(message.wire_size() for message in sent)
-    assert decode_datagram(data) == (source, incarnation, sent)
+    assert decode_datagram(data) == (source, incarnation, sent, ())
+
+
+def test_what_a_later_version_knows_is_passed_over() -> None:
+    data = bytearray(encode_datagram(1, 2, [Ping(), Ping(), Fields(1, "", b"")]))
+    second = DATAGRAM_HEADER_BYTES + Ping().wire_size()
+    frame = data[second : second + Ping().wire_size()]
+    frame[8:10] = b"\xff\xff"
+    repair_frame(frame)
+    data[second : second + len(frame)] = frame
+    repair_datagram(data)
+    found = decode_datagram(data)
+    assert (found.messages, found.unknown) == ([Ping(), Fields(1, "", b"")], (65535,))
 
 
 def test_mtu_is_kept() -> None:

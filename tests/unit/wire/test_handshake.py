@@ -104,9 +104,9 @@ def test_greeting_too_long() -> None:
 
 def test_later_entries_of_the_greeting_are_ignored() -> None:
     outgoing = bytearray(Handshake(BOB).outgoing)
-    assert outgoing[16] == 0x93
-    outgoing[16] = 0x94  # an array of four
-    outgoing += b"\xa3new"
+    assert outgoing[16] == 0x94
+    outgoing[16] = 0x96  # an array of six, whose fifth is no token
+    outgoing += b"\xa0\xa3new"
     repair_handshake(outgoing)
     handshake = Handshake(ALICE)
     assert handshake.received(outgoing) == len(outgoing)
