@@ -13,9 +13,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from epicast.core import EventBatch, EventKind, Run
-from epicast.log import DiskDirectory, GcPolicy, History, LogConfig, gc_payload, parse
+from epicast.log import DiskDirectory, GcPolicy, History, LogConfig, TooNew, gc_payload, parse
 from tests.log.streams import everything
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -93,6 +94,21 @@ def test_the_fixture_has_all_there_is() -> None:
     flags = [path.read_bytes()[10] for path in recorded]
     assert 1 in flags and 0 in flags, "a rewritten segment and others"
     assert all(path.read_bytes()[:8] == b"EPICLOG\n" for path in recorded)
+
+
+def test_a_log_of_a_later_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    copy = tmp_path / "log"
+    shutil.copytree(NEWEST, copy)
+    segment = copy / "00000000000000000101.seg"
+    content = bytearray(segment.read_bytes())
+    content[8] = 2
+    content[60:64] = crc32c(bytes(content[:60])).to_bytes(4, "little")
+    segment.write_bytes(content)
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    with pytest.raises(TooNew, match="version 2 of the log format"):
+        History(DiskDirectory(copy), 7, policy=POLICY, config=CONFIG)
+    (copy / "lock").unlink()
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
 
 
 if __name__ == "__main__":

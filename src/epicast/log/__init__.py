@@ -21,6 +21,7 @@ from epicast.log.errors import (
     LogFailed,
     OutOfOrder,
     PredicateError,
+    TooNew,
     WrongEpoch,
     WrongStream,
 )
@@ -37,6 +38,6 @@ __all__ = [
     "UNKNOWN_PUBLISHER", "CorruptBatch", "Directory", "DirectoryBusy", "DiskDirectory", "DiskFull",
     "File", "GcPolicy", "History", "HistoryGone", "KeyTooLong", "LogConfig", "LogError",
     "LogFailed", "MemoryDirectory", "OutOfOrder", "Predicate", "PredicateError", "RecoveryReport",
-    "Statistics", "SyncTicket", "Truncation", "WrongEpoch", "WrongStream", "describe",
+    "Statistics", "SyncTicket", "TooNew", "Truncation", "WrongEpoch", "WrongStream", "describe",
     "gc_payload", "in_memory", "parse", "policy_of", "split_gc_payload", "warm_up",
 ]  # fmt: skip

@@ -39,6 +39,10 @@ class LogConfig(Config, frozen=True, kw_only=True):
     max_key_bytes: int = 1024
     max_publishers: int = 1 << 16
     """Publishers whose last sequence number is remembered; the least recent ones are forgotten."""
+    names_publishers: bool = False
+    """Whether batches that reading puts together name the last number of every publisher in them,
+    not only of those who have published nothing since: what a replica needs that may have to go on
+    from there. Kept by `compact_lag_segments` for the newest segments only."""
     max_open_files: int = 128
 
     def __post_init__(self) -> None:

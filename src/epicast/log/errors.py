@@ -21,6 +21,16 @@ class OutOfOrder(LogError):
         self.first = first
 
 
+class TooNew(LogError):
+    """A segment of a later version of the format. It is left as it is."""
+
+    def __init__(self, segment: str, version: int, known: int) -> None:
+        super().__init__(
+            f"{segment} was written in version {version} of the log format, this program reads up "
+            f"to {known}; run the later version of Epicast that wrote it. Nothing was changed"
+        )
+
+
 class WrongStream(LogError):
     """A batch, or a directory, of another stream."""
 

@@ -309,8 +309,9 @@ class History:
         self._collector = Collector(self.policy, self._scan)
         live, segments, config = self._collector.live, self._segments, self.config
         self._reader = Reader(
-            self.stream, live, self._publishers, segments.find, config.window_bytes
-        )
+            self.stream, live, self._publishers, segments.find, config.window_bytes,
+            names_publishers=config.names_publishers,
+        )  # fmt: skip
         self._compactor = Compactor(segments, live, self._publishers, self.sync, config)
 
     def _scan(self, first: int, last: int) -> Iterator[Rows]:

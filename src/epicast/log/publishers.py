@@ -8,7 +8,7 @@ however much of it was collected, and it is no more than there are publishers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Publishers:
         if not rows.runs:
             return
         self._order = None
-        for publisher, last_of_publisher, last in _runs_in(rows):
+        for publisher, last_of_publisher, _, last in runs_in(rows):
             if publisher == UNKNOWN_PUBLISHER:
                 continue
             known, _ = self._last.pop(publisher, (0, 0))
@@ -52,23 +52,47 @@ class Publishers:
             self._order = [(seq, who, highest) for who, (highest, seq) in self._last.items()]
         low = bisect_left(self._order, (first,))
         high = bisect_right(self._order, (last + 1,))
-        runs: list[Run] = []
-        at = first
-        for seq, publisher, highest in self._order[low:high]:
-            if seq > at:
-                runs.append(Run(UNKNOWN_PUBLISHER, 0, seq - at))
-            runs.append(Run(publisher, highest, 1))
-            at = seq + 1
-        if runs and at <= last:
-            runs.append(Run(UNKNOWN_PUBLISHER, 0, last + 1 - at))
-        return tuple(runs)
+        return _spread(self._order[low:high], first, last)
 
 
-def _runs_in(rows: Rows) -> Iterator[tuple[int, int, int]]:
-    """Publisher, its last sequence number and the stream's last, for each stored run."""
+def last_runs(stored: Sequence[StoredRun], first: int, last: int) -> tuple[Run, ...]:
+    """The same, of what stored runs say about these numbers."""
+    found: dict[int, tuple[int, int]] = {}
+    for publisher, last_of_publisher, begin, end in stored:
+        beyond = max(0, end - last)
+        if publisher != UNKNOWN_PUBLISHER and end >= first and begin <= last:
+            found[publisher] = (end - beyond, last_of_publisher - beyond)
+    return _spread(
+        sorted((seq, who, highest) for who, (seq, highest) in found.items()), first, last
+    )
+
+
+def _spread(known: Sequence[tuple[int, int, int]], first: int, last: int) -> tuple[Run, ...]:
+    """Runs that add up to first..last, with publishers where they were last heard of."""
+    runs: list[Run] = []
+    at = first
+    for seq, publisher, highest in known:
+        if seq > at:
+            runs.append(Run(UNKNOWN_PUBLISHER, 0, seq - at))
+        runs.append(Run(publisher, highest, 1))
+        at = seq + 1
+    if runs and at <= last:
+        runs.append(Run(UNKNOWN_PUBLISHER, 0, last + 1 - at))
+    return tuple(runs)
+
+
+StoredRun = tuple[int, int, int, int]
+"""A publisher and its last number; the stream's first and last number it is about."""
+
+
+def runs_in(rows: Rows) -> list[StoredRun]:
+    """All stored runs."""
+    found: list[StoredRun] = []
     for at, _, first, _, count, _ in rows.record_table().tolist():
         start = at + FRAME_BYTES + BATCH_HEADER_BYTES
         stored = np.frombuffer(rows.buffer, "<u8", 3 * count, start).reshape(count, 3)
         for publisher, publisher_first, covered in stored.tolist():
+            last_of_publisher = publisher_first + covered - 1
+            found.append((publisher, last_of_publisher, first, first + covered - 1))
             first += covered
-            yield publisher, publisher_first + covered - 1, first - 1
+    return found

@@ -11,7 +11,7 @@ from epicast.core import EventBatch
 from epicast.log.layout import BATCH_HEADER_BYTES, EPOCH_AT, FRAME, FRAME_BYTES, RUN_BYTES
 from epicast.log.live import LiveSet
 from epicast.log.merging import ROW_BYTES, merged
-from epicast.log.publishers import Publishers
+from epicast.log.publishers import Publishers, StoredRun, last_runs, runs_in
 from epicast.log.rows import Rows, Scanner, as_bytes
 from epicast.log.segment import Segment
 
@@ -27,13 +27,21 @@ Find = Callable[[int], Segment]
 
 class Reader:
     def __init__(
-        self, stream: int, live: LiveSet, publishers: Publishers, find: Find, window_bytes: int
+        self,
+        stream: int,
+        live: LiveSet,
+        publishers: Publishers,
+        find: Find,
+        window_bytes: int,
+        *,
+        names_publishers: bool = False,
     ) -> None:
         self._stream = stream
         self._live = live
         self._publishers = publishers
         self._find = find
         self._window_bytes = window_bytes
+        self._names_publishers = names_publishers
         self._scanner = Scanner()
 
     def read(self, epoch: int, first: int, end: int, max_bytes: int) -> list[EventBatch]:
@@ -43,8 +51,10 @@ class Reader:
         cursor = _Cursor(self._find)
         while first <= end and (not found or room > _FIXED_BYTES + ROW_BYTES):
             live = self._live.next(first, end)
+            if self._names_publishers:
+                live = first  # what is dead may have been published by somebody
             if live is None:
-                batch = self._put_together(epoch, first, end, _NO_ROWS)
+                batch = self._put_together(first, end, epoch, _NO_ROWS)
             else:
                 cursor.seek(live, min(max(room, _LEAST_READ), self._window_bytes))
                 batch = self._as_stored(cursor, epoch, first, live) or self._merged(
@@ -85,25 +95,31 @@ class Reader:
         return part if self._live.count(part.first, part.last) == part.rows else None
 
     def _merged(self, cursor: _Cursor, epoch: int, first: int, end: int, room: int) -> EventBatch:
-        rows = self._scanner.list_records(cursor.view, cursor.at, len(cursor.view))
-        last = min(rows.last, end)
+        records = self._scanner.list_records(cursor.view, cursor.at, len(cursor.view))
+        last = min(records.last, end)
         limit = max(1, room // ROW_BYTES)
-        wanted = self._live.members(max(first, rows.first), last, limit)
+        wanted = self._live.members(max(first, records.first), last, limit)
         if len(wanted) == limit:
             last = wanted.item(-1)
-        rows = self._scanner.pick(rows, wanted)
+        named = runs_in(records) if self._names_publishers else None
+        rows = self._scanner.pick(records, wanted)
         sizes = rows.key_bytes + rows.sizes + ROW_BYTES
         fitting = _rows_within(np.cumsum(sizes), room - _FIXED_BYTES)
         if fitting < rows.count:
             last = rows.seqs.item(fitting) - 1
             rows.shorten(fitting)
-        else:
+        elif named is None:
             following = self._live.next(last + 1, end)
             last = end if following is None else following - 1
-        return self._put_together(epoch, first, last, rows)
+        return self._put_together(first, last, epoch, rows, named)
 
-    def _put_together(self, epoch: int, first: int, last: int, rows: Rows) -> EventBatch:
-        runs = self._publishers.runs_between(first, last)
+    def _put_together(
+        self, first: int, last: int, epoch: int, rows: Rows, named: list[StoredRun] | None = None
+    ) -> EventBatch:
+        if named is None:
+            runs = self._publishers.runs_between(first, last)
+        else:
+            runs = last_runs(named, first, last)
         pieces = merged(self._stream, epoch, first, last, rows, runs)
         return EventBatch.decode(b"".join(pieces))
 

@@ -8,7 +8,7 @@ import numpy as np
 from crc32c import crc32c
 
 from epicast.core import Buffer, EventBatch
-from epicast.log.layout import FRAME, FRAME_BYTES
+from epicast.log.layout import BATCH_HEADER_BYTES, FRAME, FRAME_BYTES
 from epicast.log.rows import as_bytes
 
 _PADDING = tuple(bytes(count) for count in range(8))
@@ -49,6 +49,19 @@ def is_sound(view: memoryview, at: int, end: int) -> bool:
     """Whether the record that lies there is what was written."""
     checksum, _ = FRAME.unpack_from(view, at)
     return bool(crc32c(view[at + 4 : end]) == checksum)
+
+
+def has_sound_record(view: memoryview) -> bool:
+    """Whether a record that was written as it is lies anywhere in a stretch of a segment, which
+    begins where a record or a header does."""
+    lengths = np.frombuffer(view, dtype="<u4", count=len(view) // 8 * 2)[1::2].astype(np.int64)
+    starts = 8 * np.arange(len(lengths))
+    ends = starts + FRAME_BYTES + (lengths + 7) // 8 * 8
+    plausible = (lengths >= BATCH_HEADER_BYTES) & (ends <= len(view))
+    return any(
+        is_sound(view, at, end)
+        for at, end in zip(starts[plausible].tolist(), ends[plausible].tolist(), strict=True)
+    )
 
 
 def record_ends(view: memoryview) -> list[int]:

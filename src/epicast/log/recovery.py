@@ -11,6 +11,7 @@ from msgspec import Struct
 from epicast.log.closing import take_note
 from epicast.log.compaction import TEMPORARY
 from epicast.log.errors import CorruptBatch, WrongStream
+from epicast.log.records import has_sound_record
 from epicast.log.rows import Rows, Scanner
 from epicast.log.segment import (
     HEADER_BYTES,
@@ -18,6 +19,7 @@ from epicast.log.segment import (
     Header,
     OpenFiles,
     Segment,
+    refuse_newer,
 )
 
 SET_ASIDE = ".lost"
@@ -34,6 +36,9 @@ class Truncation(Struct, frozen=True):
     """Bytes behind that point, in this segment and in those after it."""
     set_aside: tuple[str, ...]
     """Segments after this one, renamed, that could not be used without what was lost."""
+    sound_behind: bool = False
+    """Sound batches lie behind that point. So it is not the end of a write that was cut short, but
+    damage to something older, which was on disk."""
 
 
 class RecoveryReport(Struct, frozen=True):
@@ -80,6 +85,10 @@ class Recovery:
         self.segments: list[Segment] = []
 
     def run(self, take: Callable[[Rows], None]) -> None:
+        names = self._files.directory.names()
+        for name in names:  # before anything is changed
+            if name.endswith(SUFFIX):
+                refuse_newer(name, self._files.get(name).read(0, HEADER_BYTES))
         self._closed_at = take_note(self._files.directory)
         names = self._files.directory.names()
         for name in names:
@@ -159,8 +168,9 @@ class Recovery:
 
     def _truncate(self, name: str, problem: CorruptBatch, later: list[str]) -> None:
         """Cut the segment where the problem is, and put everything behind that out of the way."""
-        size = self._files.get(name).size
-        lost = [size - problem.position]
+        file = self._files.get(name)
+        lost = [file.size - problem.position]
+        sound_behind = has_sound_record(file.read(problem.position, file.size))
         set_aside = []
         if problem.position:
             if self._keep_tail(name, problem.position):
@@ -170,12 +180,14 @@ class Recovery:
             later = [name, *later]
             lost.clear()
         for other in later:
-            lost.append(self._files.get(other).size)
+            file = self._files.get(other)
+            lost.append(file.size)
+            sound_behind = sound_behind or has_sound_record(file.read(0, file.size))
             self._files.close(other)
             self._files.directory.rename(other, other + SET_ASIDE)
             set_aside.append(other + SET_ASIDE)
         self._truncation = Truncation(
-            name, problem.position, problem.reason, sum(lost), tuple(set_aside)
+            name, problem.position, problem.reason, sum(lost), tuple(set_aside), sound_behind
         )
 
     def _keep_tail(self, name: str, position: int) -> bool:

@@ -12,7 +12,7 @@ from crc32c import crc32c
 from msgspec import Struct as Record
 
 from epicast.log.directory import Directory, File
-from epicast.log.errors import CorruptBatch
+from epicast.log.errors import CorruptBatch, TooNew
 from epicast.log.layout import FRAME_BYTES
 from epicast.log.records import is_sound, record_ends
 from epicast.log.rows import Rows
@@ -54,6 +54,17 @@ class Header(Record, frozen=True):
         if version != _VERSION:
             raise ValueError(f"segment version {version}; this one reads {_VERSION}")
         return cls(stream, epoch, first, last)
+
+
+def refuse_newer(name: str, encoded: memoryview) -> None:
+    """`TooNew` if the header is sound, and of a version that is not known here."""
+    if len(encoded) < HEADER_BYTES:
+        return
+    magic, version, *_ = _HEADER.unpack_from(encoded)
+    (checksum,) = _CHECKSUM.unpack_from(encoded, _HEADER.size)
+    sound = magic == _MAGIC and crc32c(encoded[: _HEADER.size]) == checksum
+    if sound and version > _VERSION:
+        raise TooNew(name, version, _VERSION)
 
 
 def segment_name(first: int) -> str:

@@ -121,6 +121,26 @@ class SimulatedDisk(Directory):
         content.durable[:] = content.now
         content.untouched = len(content.now)
 
+    def cut_off(self, name: str, size: int) -> None:
+        """Lose the end of a file, synced or not."""
+        content = self._names[name]
+        del content.now[size:]
+        content.durable[:] = content.now
+        content.untouched = len(content.now)
+
+    def snapshot(self) -> dict[str, bytes]:
+        """What is durable, file by file."""
+        return {name: bytes(content.durable) for name, content in self._history[0].items()}
+
+    def restore(self, snapshot: dict[str, bytes]) -> None:
+        """Go back to a snapshot. Whoever has the directory open must open it anew."""
+        self._names = {}
+        for name, data in snapshot.items():
+            content = self._names[name] = _Content()
+            content.now[:] = content.durable[:] = data
+            content.untouched = len(data)
+        self._history = [dict(self._names)]
+
     def size(self, name: str) -> int:
         return len(self._names[name].now)
 
