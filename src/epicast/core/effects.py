@@ -72,6 +72,30 @@ class Save(Operation, frozen=True):
     value: bytes
 
 
+class BeginEpoch(Operation, frozen=True):
+    """The stream's history goes on in `epoch`: with all that is there, or, if it keeps nothing,
+    from its first number. Written in turn with the batches before and after it."""
+
+    stream: int
+    epoch: int
+    keeps: bool
+
+    @property
+    def first(self) -> int:
+        return 1
+
+    @property
+    def last(self) -> int:
+        return 0
+
+    def wire_size(self) -> int:
+        return 0
+
+
+Write = EventBatch | BeginEpoch
+"""What a history is asked to do, in order."""
+
+
 class SendAfterAppend(Operation, frozen=True):
     to: Destination
     message: AnyMessage
@@ -190,6 +214,11 @@ class Effects:
     def append(self, batch: EventBatch) -> None:
         """Store; answered by `on_appended` once durable, or `on_append_failed`."""
         self.operations.append(Append(batch))
+
+    def begin_epoch(self, stream: int, epoch: int, *, keeps: bool) -> None:
+        """Have the stream's history go on in `epoch`, with what is there or without. If that fails,
+        so does what is appended behind it."""
+        self.operations.append(BeginEpoch(stream, epoch, keeps))
 
     def save(self, name: str, value: bytes) -> None:
         """Store a small value, durable together with the appends of the same step."""

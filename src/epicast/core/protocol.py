@@ -57,6 +57,8 @@ class Recovered(Struct, frozen=True):
     """The epoch each stream's history is in."""
     publishers: Mapping[int, Mapping[int, int]] = {}
     """Per stream: the highest publisher sequence number of each publisher still remembered."""
+    doubtful: frozenset[int] = frozenset()
+    """Streams that may lack events at their end which others have seen."""
 
 
 class PeerSampler(Interface):

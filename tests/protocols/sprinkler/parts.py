@@ -18,6 +18,7 @@ from epicast.protocols.sprinkler import (
     StreamInfo,
 )
 from epicast.protocols.sprinkler.messages import Attach, Publish, Welcome
+from epicast.protocols.sprinkler.states import StreamState
 from tests.protocols.single import Single
 
 X, Y, Z = 10, 20, 30
@@ -83,6 +84,12 @@ def store(single: Single) -> None:
     batches = appended(single)
     if batches:
         single.call("on_appended", batches[-1].stream, batches[-1].last)
+
+
+def stabilise(state: StreamState, seq: int) -> list[EventBatch]:
+    """Stored up to here, and nobody else to wait for."""
+    state.store(seq)
+    return state.show(seq)
 
 
 def numbers(batches: Sequence[EventBatch]) -> list[int]:

@@ -10,7 +10,7 @@ from epicast.protocols.sprinkler import ProxyConfig
 from epicast.protocols.sprinkler.cursors import Cursors
 from epicast.protocols.sprinkler.messages import Consumed, Events, Restart, Subscribe, Tail
 from epicast.protocols.sprinkler.states import StreamState
-from tests.protocols.sprinkler.parts import INFO, STREAM, effects, events, numbers
+from tests.protocols.sprinkler.parts import INFO, STREAM, effects, events, numbers, stabilise
 
 PEER = 5
 
@@ -66,7 +66,7 @@ class Rig:
             self.largest = max(self.largest, batch.wire_size())
             self.history.append(batch)
             self.state.take(batch)
-        self.do("exposed", self.state, self.state.stabilise(self.state.taken))
+        self.do("exposed", self.state, stabilise(self.state, self.state.taken))
 
     def answer(self, fails: bool = False) -> None:
         read = self.reads.pop(0)
@@ -147,7 +147,7 @@ def test_those_at_the_tail_get_the_same_message():
     rig.do("subscribe", 6, Subscribe(1, STREAM, 1, 0, 10_000))
     fx = effects()
     rig.state.take(events(1))
-    rig.cursors.exposed(rig.state, rig.state.stabilise(1), fx)
+    rig.cursors.exposed(rig.state, stabilise(rig.state, 1), fx)
     [(to, message, _)] = fx.sends
     assert (to, type(message)) == ([PEER, 6], Tail)
 
@@ -181,7 +181,7 @@ def test_what_was_consumed_of_an_earlier_epoch_says_nothing_about_this_one():
     assert rig.cursors.handle_consumed(PEER, Consumed(1, 1, 90), effects()) == 0
     rig.state.take(events(1, epoch=2))
     fx = effects()
-    rig.cursors.exposed(rig.state, rig.state.stabilise(1), fx)
+    rig.cursors.exposed(rig.state, stabilise(rig.state, 1), fx)
     assert [message for _, message, _ in fx.sends] == [Tail((events(1, epoch=2),))]
 
 
@@ -190,7 +190,7 @@ def test_a_subscriber_that_had_more_from_an_earlier_subscription_is_not_sent_it_
     rig.do("handle_consumed", PEER, Consumed(1, 1, 3))
     fx = effects()
     rig.state.take(events(1, 5))
-    rig.cursors.exposed(rig.state, rig.state.stabilise(5), fx)
+    rig.cursors.exposed(rig.state, stabilise(rig.state, 5), fx)
     [(_, message, _)] = fx.sends
     assert numbers(message.batches) == [4, 5]
 

@@ -197,3 +197,20 @@ def test_answers_for_somebody_else_are_ignored():
     box.handle_refused(0, Refused(8, ME, (), 1, 1, RefusalCode.INVALID, ""), fx)
     assert not fx
     assert box.unanswered == 1
+
+
+def test_what_was_sent_twice_is_given_up_only_when_no_copy_could_be_stored():
+    """The other copy may reach an owner that was started again, or another replica."""
+    box = outbox()
+    add(box, publication(1))
+    assert firsts(box) == [1]
+    box.send_again(0)
+    assert firsts(box) == [1]
+    assert refused(box, 1, 1, RefusalCode.STORAGE) == (False, [])
+    assert refused(box, 1, 1, RefusalCode.STORAGE) == (False, ["STORAGE: why"])
+    add(box, publication(2))
+    assert firsts(box) == [2]
+    box.send_again(0)
+    assert firsts(box) == [2]
+    assert refused(box, 2, 2, RefusalCode.STORAGE) == (False, [])
+    assert list(published(box, (2, 7))) == [(2, 7)]

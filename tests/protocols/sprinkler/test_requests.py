@@ -7,7 +7,15 @@ from epicast.protocols.sprinkler.messages import Answer, Request
 from epicast.protocols.sprinkler.requests import Requests
 from epicast.protocols.sprinkler.rooms import MESSAGE_BYTES, Rooms
 from epicast.protocols.sprinkler.states import StreamState
-from tests.protocols.sprinkler.parts import INFO, STREAM, counter, effects, events, numbers
+from tests.protocols.sprinkler.parts import (
+    INFO,
+    STREAM,
+    counter,
+    effects,
+    events,
+    numbers,
+    stabilise,
+)
 
 PEER, OTHER = 5, 6
 SIZE = events(1).wire_size()
@@ -18,7 +26,7 @@ def requests(end: int = 20, recent: int = 1 << 20, **settings: int) -> Requests:
     state = StreamState(INFO, 1, 0, recent)
     for seq in range(1, end + 1):
         state.take(events(seq))
-    state.stabilise(end)
+    stabilise(state, end)
     return Requests(ProxyConfig(**settings), {STREAM: state})
 
 
@@ -138,7 +146,7 @@ def test_what_found_no_room_because_of_its_own_step_is_tried_again():
     state = StreamState(INFO, 1, 0, 1 << 20)
     state.take(events(1))
     state.take(events(2, size=5000))
-    state.stabilise(2)
+    stabilise(state, 2)
     asked, fx = Requests(ProxyConfig(), {STREAM: state}), effects(1000)
     ask(asked, 1, 1, fx)
     ask(asked, 2, 2, fx)

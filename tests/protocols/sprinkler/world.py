@@ -8,7 +8,7 @@ from typing import Any
 
 from epicast.core import EventBatch, NodeId, Publication, Trace
 from epicast.deployment import parse_geoplex
-from epicast.log import policy_of
+from epicast.log import LogConfig, policy_of
 from epicast.protocols.sprinkler import (
     AgentConfig,
     ClientConfig,
@@ -111,6 +111,7 @@ class World:
         sync_ns: int = 0,
         conditions: Conditions | None = None,
         bandwidth: Bandwidth | None = None,
+        log: LogConfig | None = None,
         trace: Trace | None = None,
     ) -> None:
         self.geo = SimGeoplex(
@@ -129,7 +130,7 @@ class World:
         self._published: dict[tuple[NodeId, str], int] = {}
         self._names: dict[NodeId, str] = {}
         for region, node in self.geo.proxies.items():
-            disk = node.disk = HistoryDisk(sync_ns, policies)
+            disk = node.disk = HistoryDisk(sync_ns, policies, config=log)
             disk.on_stored = self._teller(node.id)
             self._names[node.id] = region
         self.simulation.on_topic_delivery = self._on_delivery

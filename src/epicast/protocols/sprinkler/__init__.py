@@ -2,6 +2,7 @@
 
 * `Proxy`: a region's service. It numbers the events of its own streams, gets all others from
   whichever proxy is far enough (PLP, Figure 1), stores everything, and serves whoever asks.
+* `ReplicaProxy`: one of several that do a proxy's work together, see `chain`.
 * `Agent`: a peer in a region. It spreads events with its neighbours (RLP, Figure 3), and serves
   the application it is part of.
 * `Sidecar`: an agent of its own, for the plain clients of a machine.
@@ -14,18 +15,22 @@ sent again; small news rides inside NOTIFY; heartbeats bound how long anybody ca
 """
 
 from epicast.protocols.sprinkler.agent import Agent
+from epicast.protocols.sprinkler.alarms import Alarm, AlarmKind
+from epicast.protocols.sprinkler.chain.configuration import ChainPlan
 from epicast.protocols.sprinkler.client import Client
 from epicast.protocols.sprinkler.config import AgentConfig, ClientConfig, ProxyConfig
 from epicast.protocols.sprinkler.infos import stream_info
 from epicast.protocols.sprinkler.messages import Counter, RefusalCode, StreamInfo
 from epicast.protocols.sprinkler.notices import Attached, Detached, Heads, NoSuchStream, Restarted
-from epicast.protocols.sprinkler.proxy import Proxy, ProxyPlan
+from epicast.protocols.sprinkler.plans import ProxyPlan, chain_plan, proxy_plan
+from epicast.protocols.sprinkler.proxy import Proxy
 from epicast.protocols.sprinkler.recent import EventBuffer, RecentBatches
+from epicast.protocols.sprinkler.replica import ReplicaProxy
 from epicast.protocols.sprinkler.sidecar import Sidecar
 
 __all__ = [
-    "Agent", "AgentConfig", "Attached", "Client", "ClientConfig", "Counter", "Detached",
-    "EventBuffer", "Heads", "NoSuchStream", "Proxy", "ProxyConfig", "ProxyPlan", "RecentBatches",
-    "RefusalCode", "Restarted", "Sidecar", "StreamInfo",
-    "stream_info",
+    "Agent", "AgentConfig", "Alarm", "AlarmKind", "Attached", "ChainPlan", "Client", "ClientConfig",
+    "Counter", "Detached", "EventBuffer", "Heads", "NoSuchStream", "Proxy", "ProxyConfig",
+    "ProxyPlan", "RecentBatches", "RefusalCode", "ReplicaProxy", "Restarted", "Sidecar",
+    "StreamInfo", "chain_plan", "proxy_plan", "stream_info",
 ]  # fmt: skip

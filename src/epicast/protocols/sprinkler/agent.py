@@ -103,6 +103,10 @@ class Agent(Edge[AgentConfig]):
 
     @handles(Welcome)
     def _handle_welcome(self, now: int, source: NodeId, message: Welcome, fx: Effects) -> None:
+        if self._is_proxy(source):
+            for info in message.streams:
+                if not info.spreads:  # any more: neighbours are not given it from now on
+                    self._followed.pop(info.id, None)
         super()._handle_welcome(now, source, message, fx)
         if self._is_proxy(source) and self._proxy is not None:
             self._exchange_views(self._proxy, True, fx)  # to be told of news from now on
@@ -147,8 +151,8 @@ class Agent(Edge[AgentConfig]):
     def _follow(self, stream: int) -> Following | None:
         """Take part in spreading a stream from where the proxy is now."""
         following = self._followed.get(stream)
-        if following is None and stream in self.streams and stream in self.heads:
-            info = self.streams[stream]
+        info = self.streams.get(stream)
+        if following is None and info is not None and info.spreads and stream in self.heads:
             following = self._followed[stream] = Following(
                 info, self.heads[stream], self._make_buffer(info), self.config.early_bytes
             )

@@ -81,12 +81,15 @@ class AgentConfig(EdgeConfig, frozen=True, kw_only=True):
     """Events kept per stream that came before what precedes them."""
     follow_all: bool = False
     """Follow every stream there is, subscribed to or not: what a sidecar does."""
+    alarm_after_ns: Duration = 5 * _SECOND
+    """How long a sidecar's proxy may not be heard of, or a stream stand still while the proxy has
+    more of it, before that is an alarm."""
 
     def __post_init__(self) -> None:
         self.check_edge()
         check_region(self)
         at_least(self, 0, "proxy_gossip")
-        at_least(self, 1, "request_timeout_ns", "buffer_bytes", "early_bytes")
+        at_least(self, 1, "request_timeout_ns", "buffer_bytes", "early_bytes", "alarm_after_ns")
 
 
 class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
@@ -99,11 +102,13 @@ class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
     """These six as for agents, of which the proxy is one."""
     advertise_every_ns: Duration = 100 * _MILLISECOND
     """Between advertisements to other proxies. Ours: the paper says periodically."""
-    hysteresis: float = 1000.0
+    hysteresis: float = 100.0
     """C, in events times seconds: a proxy switches to another source of a stream if that is ahead
-    by more than C divided by the seconds since the present source was last heard of."""
+    by more than C divided by the seconds since the present source gave a sign of life. Ours: the
+    paper gives no value."""
     silence: int = 5
-    """Advertisements that may fail to come before a source counts as lost."""
+    """Advertisements that may fail to come before a source counts as lost, and answers in which the
+    owner must be ahead before it is returned to."""
     reconnect_every_ns: Duration = 500 * _MILLISECOND
     """Between attempts to reach another proxy."""
     heartbeat_every_ns: Duration = 500 * _MILLISECOND
@@ -125,6 +130,19 @@ class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Published and not stored yet, per stream; more is refused as busy."""
     max_hops: int = 8
     """Nodes a publication may have passed before it is relayed from here."""
+    beat_every_ns: Duration = 100 * _MILLISECOND
+    """In a chain: how often a replica tells the others that it is there."""
+    suspect_after_ns: Duration = 600 * _MILLISECOND
+    """In a chain: how long a neighbour may be silent before the chain goes on without it."""
+    broken_after_ns: Duration = 150 * _MILLISECOND
+    """The same where the connection to it is broken: its process may have ended."""
+    resume_after_ns: Duration = 3 * _SECOND
+    """In a chain: how long replicas that were all started again wait for one that was not."""
+    handover_within_ns: Duration = 2 * _SECOND
+    """In a chain: how long the tail waits for a newcomer that has nearly caught up."""
+    alarm_after_ns: Duration = 5 * _SECOND
+    """How long a region may not be heard of, or a stream stand still while another region has more
+    of it, before that is an alarm."""
 
     def __post_init__(self) -> None:
         check_region(self)
@@ -132,6 +150,9 @@ class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
             self, 1, "advertise_every_ns", "silence", "reconnect_every_ns", "heartbeat_every_ns",
             "chunk_bytes", "window_bytes", "max_window_bytes", "read_retry_ns",
             "max_subscriptions", "max_publishers", "max_unstable_bytes", "max_hops",
+            "beat_every_ns", "suspect_after_ns", "broken_after_ns", "resume_after_ns",
+            "handover_within_ns",
+            "alarm_after_ns",
         )  # fmt: skip
         at_least(self, 0, "hysteresis", "recent_bytes")
 

@@ -20,7 +20,7 @@ from epicast.protocols.sprinkler.messages import (
     Tail,
 )
 from epicast.protocols.sprinkler.rooms import MESSAGE_BYTES, Rooms
-from epicast.protocols.sprinkler.states import StreamState
+from epicast.protocols.sprinkler.states import Reach, StreamState, shown_end
 
 
 class Cursor:
@@ -69,14 +69,22 @@ class Cursor:
 
 
 class Cursors:
-    def __init__(self, config: ProxyConfig, states: Mapping[int, StreamState]) -> None:
+    def __init__(
+        self,
+        config: ProxyConfig,
+        states: Mapping[int, StreamState],
+        reach: Reach = shown_end,
+        first_token: int = 0,
+    ) -> None:
+        """`reach` is how far subscribers may see. Tokens of reads are `first_token`, modulo 4."""
         self._config = config
+        self._end_of = reach
         self._states = states
         self._by_peer: dict[NodeId, dict[int, Cursor]] = {}
         self._by_stream: dict[int, dict[Cursor, None]] = {stream: {} for stream in states}
         self._reads: dict[int, Cursor] = {}
         self._failed_reads: dict[Cursor, None] = {}
-        self._next_token = 0
+        self._next_token = first_token
         self._rooms = Rooms()
         self.count = 0
 
@@ -116,6 +124,11 @@ class Cursors:
         self._failed_reads.pop(cursor, None)
         cursor.reading = False
         self.count -= 1
+
+    def is_at_end(self, peer: NodeId) -> bool:
+        """Whether everything there is was sent to a peer."""
+        theirs = self._by_peer.get(peer, {}).values()
+        return all(cursor.next > self._end_of(cursor.state) for cursor in theirs)
 
     # -- sending ---------------------------------------------------------------------------------
 
@@ -197,11 +210,12 @@ class Cursors:
     def _pump(self, cursor: Cursor, fx: Effects, room: int | None = None) -> int:
         """Send what there is, as far as window and link allow; what room the link has left."""
         state, chunk = cursor.state, self._config.chunk_bytes
+        end = self._end_of(state)
         if room is None:
             room = self._rooms.left(cursor.peer, fx)
         while (
             not cursor.reading
-            and cursor.next <= state.end
+            and cursor.next <= end
             and cursor.in_flight < cursor.window
             and cursor.epoch == state.epoch
         ):
@@ -212,7 +226,7 @@ class Cursors:
                 self._rooms.hold_up(cursor.peer)
                 return room
             most = min(free, chunk, room)
-            batches = state.recent.read(cursor.next, state.end, most) if cursor.caught_up else []
+            batches = state.recent.read(cursor.next, end, most) if cursor.caught_up else []
             if not batches or batches[0].first != cursor.next:
                 cursor.caught_up = False
                 self._read(cursor, most, fx)
@@ -223,7 +237,7 @@ class Cursors:
             before = cursor.in_flight
             self._send(cursor, fitting, fx)
             room -= cursor.in_flight - before + MESSAGE_BYTES
-        cursor.caught_up |= cursor.next > state.end
+        cursor.caught_up |= cursor.next > end
         return room
 
     def _send(self, cursor: Cursor, batches: Sequence[EventBatch], fx: Effects) -> None:
@@ -245,7 +259,7 @@ class Cursors:
     # -- history ---------------------------------------------------------------------------------
 
     def _read(self, cursor: Cursor, max_bytes: int, fx: Effects) -> None:
-        self._next_token += 2  # odd tokens are those of requests, see `Requests`
+        self._next_token += 4  # odd tokens are those of requests, see `Requests`
         self._reads[self._next_token] = cursor
         cursor.reading = True
         fx.read(cursor.state.id, cursor.next, max_bytes, self._next_token)
@@ -256,7 +270,7 @@ class Cursors:
         if cursor is None or not cursor.reading:
             return True  # unsubscribed, or restarted meanwhile
         cursor.reading = False
-        found = stable_part(cursor.state, cursor.next, batches)
+        found = visible_part(cursor.state, cursor.next, self._end_of(cursor.state), batches)
         if not found:
             self._failed_reads[cursor] = None
             return False
@@ -275,13 +289,15 @@ class Cursors:
             self._pump(cursor, fx)
 
 
-def stable_part(state: StreamState, first: int, batches: Sequence[EventBatch]) -> list[EventBatch]:
-    """What of a read may leave this node: of this epoch, from `first` on, and stable."""
+def visible_part(
+    state: StreamState, first: int, end: int, batches: Sequence[EventBatch]
+) -> list[EventBatch]:
+    """What of a read may leave this node: of this epoch, from `first` on, up to `end`."""
     found = []
     for batch in batches:
-        if batch.epoch != state.epoch or batch.last < first or batch.first > state.end:
+        if batch.epoch != state.epoch or batch.last < first or batch.first > end:
             continue
-        if batch.first < first or batch.last > state.end:
-            batch = batch.slice(max(first, batch.first), min(batch.last, state.end))
+        if batch.first < first or batch.last > end:
+            batch = batch.slice(max(first, batch.first), min(batch.last, end))
         found.append(batch)
     return found

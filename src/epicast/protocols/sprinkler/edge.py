@@ -23,16 +23,19 @@ from epicast.core import (
     Recovered,
     handles,
 )
+from epicast.protocols.sprinkler.chain.messages import Dismissed
 from epicast.protocols.sprinkler.config import EdgeConfig
 from epicast.protocols.sprinkler.messages import (
     Advertisement,
     Attach,
     Counter,
     Events,
+    Forbidden,
     Poll,
     Published,
     Refused,
     Restart,
+    SendAgain,
     StreamInfo,
     Tail,
     Unsubscribe,
@@ -43,6 +46,7 @@ from epicast.protocols.sprinkler.notices import (
     Detached,
     Heads,
     NoSuchStream,
+    NotAllowed,
     Restarted,
 )
 from epicast.protocols.sprinkler.outbox import Outbox
@@ -73,6 +77,8 @@ class Edge(Protocol[EdgeConfigT]):
         """What the application has touched since the last step."""
         self._outbox = Outbox(config)
         self._reconnections = 0
+        self._tried = 0
+        """Proxies that could not be attached to since the last pause."""
 
     # -- what the application calls --------------------------------------------------------------
 
@@ -149,13 +155,24 @@ class Edge(Protocol[EdgeConfigT]):
         if self._proxy is not None and peer == self._proxy.id:
             self._detach(now, "the connection was lost", fx)
 
+    @handles(Dismissed)
+    def _handle_dismissed(self, now: int, source: NodeId, message: Dismissed, fx: Effects) -> None:
+        if self._is_proxy(source):
+            fx.disconnect(source)
+            self._detach(now, message.reason, fx)
+
     def _detach(self, now: int, reason: str, fx: Effects) -> None:
         if self._attached:
             self._attached = False
             self.timers.cancel("poll")
         fx.notice(0, Detached(reason))
         self._reconnections += 1
+        self._tried += 1
         wait = self.config.reconnect_every_ns
+        if self._tried < len(self._proxies):
+            wait //= 50  # there is another one, and no reason to believe that it is gone as well
+        else:
+            self._tried = 0
         self.timers.set("connect", now + wait + int(self.rng.random() * wait / 2))
 
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
@@ -190,7 +207,10 @@ class Edge(Protocol[EdgeConfigT]):
             fx.drop("welcome of a stranger", source)
             return
         self._attached = True
+        self._tried = 0
         self._heard_at = now
+        known = {peer.id for peer in self._proxies}
+        self._proxies += [peer for peer in message.proxies if peer.id not in known]
         self._region = message.region
         self._heartbeat_ns = max(1, message.heartbeat_ns)
         self.streams = {info.id: info for info in message.streams}
@@ -243,8 +263,11 @@ class Edge(Protocol[EdgeConfigT]):
                 self._on_consumed(now, subscription, fx)
 
     def _resume(self, now: int, subscription: Subscription, fx: Effects) -> None:
-        """(Re)start a subscription at the proxy."""
-        subscription.fresh = False
+        """(Re)start a subscription at the proxy, once the application has room for a window more:
+        or every reconnection would bring one to an application that takes nothing."""
+        subscription.fresh = subscription.in_flight >= subscription.window
+        if subscription.fresh:
+            return
         if subscription.stream not in self.streams:
             self._tell(subscription, NoSuchStream(subscription.stream), fx)
             return
@@ -261,7 +284,7 @@ class Edge(Protocol[EdgeConfigT]):
             return
         for batch in message.batches:
             for subscription in self._by_stream.get(batch.stream, ()):
-                if not subscription.live:
+                if not subscription.live and not subscription.fresh:
                     self._deliver(subscription, batch, fx)
 
     @handles(Events)
@@ -284,6 +307,12 @@ class Edge(Protocol[EdgeConfigT]):
             self._restart(subscription, message.epoch, message.seq, fx)
         # Otherwise it answers what was asked before an earlier restart came.
 
+    @handles(Forbidden)
+    def _handle_forbidden(self, now: int, source: NodeId, message: Forbidden, fx: Effects) -> None:
+        subscription = self._subscriptions.get(message.number)
+        if subscription is not None and not subscription.live and self._is_proxy(source):
+            self._tell(subscription, NotAllowed(subscription.stream, message.detail), fx)
+
     def _restart(self, subscription: Subscription, epoch: int, seq: int, fx: Effects) -> None:
         subscription.restart(epoch, seq)
         self._tell(subscription, Restarted(subscription.stream, epoch, seq), fx)
@@ -299,7 +328,7 @@ class Edge(Protocol[EdgeConfigT]):
         fx.deliver_to(subscription.number, batch)
 
     def _tell(
-        self, subscription: Subscription, value: Restarted | NoSuchStream, fx: Effects
+        self, subscription: Subscription, value: Restarted | NoSuchStream | NotAllowed, fx: Effects
     ) -> None:
         fx.notice(subscription.number, value)
 
@@ -318,17 +347,29 @@ class Edge(Protocol[EdgeConfigT]):
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
+        if not self._is_proxy(source):
+            fx.drop("answer of a stranger", source, message.stream)
+            return
         more = self._outbox.handle_published(now, message, fx)
         if more and self._attached and self._proxy is not None:
             self._outbox.send(self._proxy.id, fx)
 
     @handles(Refused)
     def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
+        if not self._is_proxy(source):
+            fx.drop("answer of a stranger", source, message.stream)
+            return
         if self._outbox.handle_refused(now, message, fx):
             if self.timers.deadline("retry") == NEVER:
                 self.timers.set("retry", now + self.config.retry_every_ns)
         elif self._attached and self._proxy is not None:
             self._outbox.send(self._proxy.id, fx)
+
+    @handles(SendAgain)
+    def _handle_send_again(self, now: int, source: NodeId, message: SendAgain, fx: Effects) -> None:
+        if self._attached and self._is_proxy(source):
+            self._outbox.send_again(now)
+            self._outbox.send(source, fx)
 
     # -- looking inside --------------------------------------------------------------------------
 

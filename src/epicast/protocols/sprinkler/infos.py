@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from epicast.deployment import Geoplex, Stream
+from epicast.deployment import Action, Geoplex, Stream
 from epicast.protocols.sprinkler.messages import StreamInfo
 
 
 def stream_info(geoplex: Geoplex, stream: Stream) -> StreamInfo:
+    access = geoplex.access()
     return StreamInfo(
         id=stream.id,
         name=stream.name,
@@ -18,4 +19,5 @@ def stream_info(geoplex: Geoplex, stream: Stream) -> StreamInfo:
         max_age_ns=stream.max_age_ns,
         max_key_bytes=stream.max_key_bytes,
         description=stream.description,
+        spreads=access is None or access.everybody_may(Action.SUBSCRIBE, stream.name),
     )

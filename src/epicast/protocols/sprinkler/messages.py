@@ -38,6 +38,9 @@ class StreamInfo(Struct, frozen=True, array_like=True):
     max_age_ns: int | None = None
     max_key_bytes: int = 1024
     description: str = ""
+    spreads: bool = True
+    """Whether agents pass it on to each other. If not everybody may read it, they do not: then it
+    comes from the proxy, which knows who may."""
 
 
 class RefusalCode(IntEnum):
@@ -54,6 +57,8 @@ class RefusalCode(IntEnum):
     """The owner cannot store: the disk is full or failing."""
     LEVEL = 5
     """The acknowledgement asked for cannot be given."""
+    FORBIDDEN = 16
+    """Who publishes has no right to."""
 
 
 @register(64)
@@ -77,6 +82,8 @@ class Welcome(Message):
     """How often a poll is expected, and answered."""
     is_sidecar: bool = False
     """The answer is that of an agent: who attaches to it can only be a plain client."""
+    proxies: tuple[Peer, ...] = ()
+    """Where there are several replicas of the proxy: all of them, any of which will do."""
 
 
 @register(66)
@@ -140,6 +147,8 @@ class Advertisement(Message):
     counters: tuple[Counter, ...]
     asked_at: int = 0
     """That of the poll it answers."""
+    chain: int = 0
+    """Between proxies: which configuration of its region's chain the sender speaks for."""
 
 
 @register(73)
@@ -234,6 +243,11 @@ class ViewExchange(Message):
     wants_answer: bool
 
 
+@register(89)
+class SendAgain(Message):
+    """What was relayed and has had no answer may have been lost: publish it again."""
+
+
 @register(81)
 class Skipped(Message):
     """Reserved: these numbers were left out because the subscription filters by key."""
@@ -253,3 +267,14 @@ class StatusReply(Message):
     """JSON, described where services are."""
 
     document: bytes
+    refusal: str = ""
+    """Why there is no document."""
+
+
+@register(120)
+class Forbidden(Message):
+    """The answer to a subscription that its subscriber has no right to."""
+
+    number: int
+    stream: int
+    detail: str

@@ -40,6 +40,13 @@ class Restarted(Struct, frozen=True):
     seq: int
 
 
+class NotAllowed(Struct, frozen=True):
+    """A subscription that this node has no right to; the detail says what to change."""
+
+    stream: int
+    detail: str
+
+
 class NoSuchStream(Struct, frozen=True):
     """A subscription to something the proxy does not have."""
 

@@ -4,7 +4,8 @@ Publications of one publisher to one stream form a lane: numbered without gaps, 
 sent again from the oldest unanswered one after a reconnection, a refusal for lack of room, or a
 long silence. Each says up to where everything has been answered. So the owner, which takes nothing
 behind a gap, knows that what was refused for good will not come any more. No number is used twice,
-whatever copies of a publication are still under way.
+whatever copies of a publication are still under way; and what was sent more than once is not given
+up because one copy could not be stored.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ class _Waiting(Struct, gc=False):
     first: int
     last: int
     size: int
+    copies: int = 0
+    """How often it was sent,"""
+    unstored: int = 0
+    """and how often the answer was that it could not be stored."""
 
 
 class _Lane:
@@ -102,6 +107,7 @@ class Outbox:
                     publication.batch,
                 )  # fmt: skip
                 fx.send(proxy, message, DATA)
+                entry.copies += 1
                 lane.to_send -= 1
 
     def send_again(self, now: int) -> None:
@@ -154,6 +160,10 @@ class Outbox:
                 lane.blocked = True
             return True
         refused = next((w for w in lane.waiting if w.first <= message.first <= w.last), None)
+        if refused is not None and message.code == RefusalCode.STORAGE:
+            refused.unstored += 1
+            if refused.unstored < refused.copies:
+                return False  # another copy may still be stored, by an owner started again
         if refused is not None:
             lane.waiting.remove(refused)
             self._forget(lane, refused)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epicast.core import EventBatch, NodeId, Run
 from epicast.protocols.sprinkler.messages import Publish, RefusalCode
@@ -20,7 +21,7 @@ class Pending(Struct, gc=False):
     """A publication that waits for its acknowledgement."""
 
     peer: NodeId
-    """Whom it came from, which may have relayed it."""
+    """Whom it came from, which may have relayed it; 0: nobody who waits."""
     path: tuple[NodeId, ...]
     """Whom that one had it from."""
     publisher: int
@@ -49,9 +50,6 @@ class Ownership:
         self._stable = dict(publishers)
         """The same, of what is stored."""
         self._unstable: deque[Pending] = deque()
-        self._failed: dict[tuple[int, int], int] = {}
-        """Publisher and last number of what could not be stored, and its first number. Copies of it
-        that still come must not be stored either: their publisher was told."""
 
     def take(
         self, wall: int, peer: NodeId, message: Publish, regions: int
@@ -66,8 +64,6 @@ class Ownership:
         expected = message.settled + 1 if known is None else max(known, message.settled) + 1
         if first > expected:
             return Refusal(RefusalCode.GAP, f"{expected} is expected next, not {first}")
-        if (publisher, last) in self._failed:
-            return Refusal(RefusalCode.STORAGE, "it could not be stored when it first came")
         if known is not None:
             if last <= known:
                 return self._again(peer, message, last, regions)
@@ -86,6 +82,33 @@ class Ownership:
             Pending(peer, message.path, publisher, first, last, numbered.last, regions)
         )
         return numbered
+
+    def observe(self, batch: EventBatch) -> None:
+        """Somebody else has numbered these: whoever publishes them again is to be recognised, and
+        answered once they are as safe as the stream promises."""
+        for run in batch.runs:
+            if not run.publisher:
+                continue  # not known any more: it has published since
+            last = run.first + run.count - 1
+            if last > self._accepted.get(run.publisher, 0):
+                self._accepted.pop(run.publisher, None)  # to be the most recent one
+                self._accepted[run.publisher] = last
+                pending = Pending(0, (), run.publisher, run.first, last, batch.last, 0)
+                self._unstable.append(pending)
+
+    def start_over(self) -> None:
+        """Everything of the stream is void."""
+        self._accepted, self._stable = {}, {}
+        self._unstable.clear()
+
+    def retire(self) -> list[Pending]:
+        """Others number the stream from now on: who waits for an answer has to ask them."""
+        waiting = []
+        for pending in self._unstable:
+            if pending.peer:
+                waiting.append(replace(pending))
+                pending.peer, pending.path = 0, ()
+        return waiting
 
     def _again(self, peer: NodeId, message: Publish, last: int, regions: int) -> Pending | None:
         """What to acknowledge once more. Where it is in the stream is not known any more, only
@@ -116,19 +139,14 @@ class Ownership:
                 del self._accepted[forgotten]
         return done
 
-    def fail(self, first: int, me: NodeId) -> list[Pending]:
-        """Nothing from `first` on was stored: what to refuse. The stream's numbers are used again,
-        those of the publishers are not."""
+    def fail(self, first: int) -> list[Pending]:
+        """Nothing from `first` on was stored: what to refuse. All of these numbers, the stream's
+        and the publishers', may come again: only a publisher knows what copies are under way."""
         failed: list[Pending] = []
         # By where a publication begins: behind what failed, something longer may be stored already.
         while self._unstable and self._unstable[-1].first_seq >= first:
-            failed.append(self._unstable.pop())
+            pending = self._unstable.pop()
+            self._accepted[pending.publisher] = pending.first - 1
+            failed.append(pending)
         failed.reverse()
-        for pending in reversed(failed):
-            if pending.peer == me:  # of this node's own, which will use the number again
-                self._accepted[pending.publisher] = pending.first - 1
-            else:
-                self._failed[pending.publisher, pending.last] = pending.first
-        while len(self._failed) > self._max_publishers:
-            del self._failed[next(iter(self._failed))]
         return failed

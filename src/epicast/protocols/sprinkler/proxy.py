@@ -1,34 +1,31 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
-from msgspec import Struct
-
 from epicast.core import (
-    CONTROL,
-    DATAGRAM,
     AnyMessage,
     ConfigError,
     Effects,
     EventBatch,
-    InvariantViolation,
     NodeId,
     Peer,
-    Protocol,
     Publication,
     Recovered,
     handles,
 )
+from epicast.deployment.access import Action
+from epicast.protocols.sprinkler.alarms import Alarm, Watch
 from epicast.protocols.sprinkler.config import ProxyConfig
 from epicast.protocols.sprinkler.cursors import Cursors
+from epicast.protocols.sprinkler.gossiping import GossipingProxy
 from epicast.protocols.sprinkler.messages import (
     Advertisement,
     Attach,
     Consumed,
     Counter,
     Events,
-    Notify,
+    Forbidden,
     Poll,
     Publish,
     Published,
@@ -38,35 +35,25 @@ from epicast.protocols.sprinkler.messages import (
     Restart,
     StatusReply,
     StatusRequest,
-    StreamInfo,
     Subscribe,
     Tail,
     Unsubscribe,
-    ViewExchange,
     Welcome,
 )
-from epicast.protocols.sprinkler.notifier import Notifier
+from epicast.protocols.sprinkler.permits import Permit, permit_all
+from epicast.protocols.sprinkler.plans import ProxyPlan
 from epicast.protocols.sprinkler.publications import Admit, Publications
 from epicast.protocols.sprinkler.relays import Relays, refusal
 from epicast.protocols.sprinkler.requests import Requests
 from epicast.protocols.sprinkler.sources import Sources
+from epicast.protocols.sprinkler.speakers import Speakers
 from epicast.protocols.sprinkler.states import StreamState
-from epicast.protocols.sprinkler.views import ReinforcedView
 
 Status = Callable[[], bytes]
 """What to tell those who ask how things are."""
 
 
-class ProxyPlan(Struct, frozen=True):
-    """A proxy's place in the geoplex."""
-
-    region: str
-    streams: tuple[StreamInfo, ...]
-    proxies: tuple[Peer, ...]
-    """Of the other regions."""
-
-
-class Proxy(Protocol[ProxyConfig]):
+class Proxy(GossipingProxy):
     """A region's service: numbers its own streams, stores all, serves whoever asks."""
 
     def __init__(
@@ -77,27 +64,34 @@ class Proxy(Protocol[ProxyConfig]):
         *,
         plan: ProxyPlan,
         admit: Admit | None = None,
+        permit: Permit = permit_all,
         status: Status = bytes,
     ) -> None:
         super().__init__(node, config, rng)
         if len({info.id for info in plan.streams}) < len(plan.streams):
             raise ConfigError("two streams with one id")
         self._plan = plan
+        self._region_id = plan.region_id or node.id
+        self._permit = permit
         self._status = status
         self._others = {peer.id: peer for peer in plan.proxies if peer.id != node.id}
         self._connected: dict[NodeId, None] = {}
         """Of the other proxies, those that can be reached."""
+        self._speakers = Speakers(plan.region_ids)
+        self._region_of = self._speakers.region_of
+        self._is_head = True
+        """Numbers the region's streams and follows those of others: does what only one may do."""
         self._states: dict[int, StreamState] = {}
-        self._publications = Publications(node.id, config, len(self._others), admit)
+        other_regions = set(map(self._region_of, self._others))
+        self._publications = Publications(node.id, config, len(other_regions), admit)
         self._relays = Relays(config.max_hops)
-        self._view = ReinforcedView(node.id, config.view_size, rng)
-        self._notifier = Notifier(config, self._view, connects=False)
         self._attached: dict[NodeId, None] = {}
         self._consumed: dict[int, int] = {}
         """By subscription of ours: bytes stored since we told its source."""
         self._cursors = Cursors(config, self._states)
         self._requests = Requests(config, self._states)
-        self._sources = Sources(node.id, config, self._states)
+        self._sources = self._new_sources()
+        self._watch = Watch(config.alarm_after_ns, self._states)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -106,20 +100,25 @@ class Proxy(Protocol[ProxyConfig]):
     ) -> None:
         config = self.config
         for info in self._plan.streams:
-            owned = info.owner == self.node.id
-            # Nothing of a stream that is numbered here is known elsewhere under epoch 0.
-            epoch = recovered.epochs.get(info.id, recovered.incarnation % 2**32 if owned else 0)
+            owned = info.owner == self._region_id
+            epoch = recovered.epochs.get(info.id, self._first_epoch(recovered) if owned else 0)
             end = recovered.log_ends.get(info.id, 0)
             state = self._states[info.id] = StreamState(info, epoch, end, config.recent_bytes)
             if owned:
                 publishers = dict(recovered.publishers.get(info.id, {}))
                 self._publications.own(state, publishers)
         self._cursors = Cursors(config, self._states)
-        self._sources = Sources(self.node.id, config, self._states)
+        self._sources = self._new_sources()
+        regions = dict.fromkeys(map(self._region_of, self._others))
+        self._watch.start(now, regions, filter(self._publications.owns, self._states))
         for peer in self._others.values():
             fx.connect(peer)
         self.timers.set("advertise", now + int(self.rng.random() * config.advertise_every_ns))
         self.timers.set("gossip", now + int(self.rng.random() * config.gossip_every_ns))
+
+    def _first_epoch(self, recovered: Recovered) -> int:
+        """Of a stream numbered here. Nothing of it is known elsewhere under epoch 0."""
+        return recovered.incarnation % 2**32
 
     def on_stop(self, now: int, fx: Effects) -> None:
         self.timers.clear()
@@ -133,25 +132,25 @@ class Proxy(Protocol[ProxyConfig]):
             self._sources.forget_silent(now, fx)
             self._requests.retry(fx)
             self._cursors.retry(fx)
-            if self._connected:
-                fx.send(list(self._connected), Advertisement(self._counters()))
+            self._advertise(list(self._connected), fx)
         elif name == "gossip":
             self.timers.set("gossip", now + config.gossip_every_ns)
-            partner = self._view.random_member()
-            if partner is not None:
-                fx.know(partner)
-                self._exchange_views(partner.id, True, fx)
+            self._gossip(fx)
         elif name == "connect":
             for peer_id, peer in self._others.items():
                 if peer_id not in self._connected:
                     fx.connect(peer)
         elif name == "read":
             self._cursors.retry_reads(fx)
+        elif name == "sources":
+            self._sources.check(now, fx)
+            self._watch_sources()
 
     def on_peer_up(self, now: int, peer: NodeId, fx: Effects) -> None:
         if peer in self._others:
             self._connected[peer] = None
-            fx.send(peer, Advertisement(self._counters()))
+            self._advertise([peer], fx)
+            self._relays.call_back(list(self._attached), fx)
 
     def on_peer_down(self, now: int, peer: NodeId, fx: Effects) -> None:
         self._cursors.forget(peer)
@@ -161,7 +160,8 @@ class Proxy(Protocol[ProxyConfig]):
         self._attached.pop(peer, None)
         if peer in self._others:
             self._connected.pop(peer, None)
-            self._sources.forget(now, peer)
+            self._sources.forget(now, peer, fx)
+            self._watch_sources()
             wait = self.config.reconnect_every_ns
             self.timers.set("connect", now + wait // 2 + int(self.rng.random() * wait))
 
@@ -181,7 +181,7 @@ class Proxy(Protocol[ProxyConfig]):
             source,
             Welcome(
                 self._plan.region, self.node, self._plan.streams, self._counters(),
-                self.config.heartbeat_every_ns,
+                self.config.heartbeat_every_ns, proxies=self._plan.replicas,
             ),
         )  # fmt: skip
 
@@ -199,6 +199,9 @@ class Proxy(Protocol[ProxyConfig]):
     def _handle_subscribe(self, now: int, source: NodeId, message: Subscribe, fx: Effects) -> None:
         if source not in self._attached and source not in self._others:
             fx.drop("subscription of a stranger", source)
+        elif refused := self._objection(source, Action.SUBSCRIBE, message.stream):
+            fx.drop("subscription without the right", source, message.stream)
+            fx.send(source, Forbidden(message.number, message.stream, refused))
         elif not self._cursors.subscribe(source, message, fx):
             fx.send(source, Restart(message.number, message.stream, 0, 0))
 
@@ -212,7 +215,7 @@ class Proxy(Protocol[ProxyConfig]):
     def _handle_consumed(self, now: int, source: NodeId, message: Consumed, fx: Effects) -> None:
         stream = self._cursors.handle_consumed(source, message, fx)
         if stream and source in self._others:
-            self._publications.heard_of_region(source, stream, message.seq, fx)
+            self._publications.heard_of_region(self._region_of(source), stream, message.seq, fx)
 
     def on_read(self, now: int, token: int, batches: Sequence[EventBatch], fx: Effects) -> None:
         if token % 2:
@@ -228,12 +231,28 @@ class Proxy(Protocol[ProxyConfig]):
         if state is None:
             detail = f"there is no stream {message.stream} here"
             fx.send(source, refusal(message, RefusalCode.UNKNOWN_STREAM, detail))
-        elif self._publications.owns(message.stream):
+        elif refused := self._objection(source, Action.PUBLISH, message.stream):
+            fx.drop("publication without the right", source, message.stream)
+            fx.send(source, refusal(message, RefusalCode.FORBIDDEN, refused))
+        elif self._publications.owns(message.stream) and self._is_head:
             self._publications.take(now, source, message, fx)
         else:
-            owner, followed = state.info.owner, self._sources.source_of(state.id)
-            towards = (n for n in (owner, followed, *self._connected) if n in self._connected)
-            self._relays.forward(source, message, towards, fx)
+            self._relays.forward(source, message, self._ways_to_owner(state), fx)
+
+    def _ways_to_owner(self, state: StreamState) -> Iterable[NodeId]:
+        """Whom to give a publication to, the best first."""
+        owner = state.info.owner
+        theirs = (node for node in self._connected if self._region_of(node) == owner)
+        followed = self._sources.source_of(state.id)
+        ways = (self._speakers.speaker_of(owner), *theirs, followed, *self._connected)
+        return (node for node in ways if node in self._connected)
+
+    def _objection(self, source: NodeId, action: Action, stream: int) -> str:
+        """Other proxies have asked before they pass on what their clients want."""
+        if source in self._are_no_agents():
+            return ""
+        state = self._states.get(stream)
+        return "" if state is None else self._permit(source, action, state.info)
 
     def on_publish(self, now: int, publications: Sequence[Publication], fx: Effects) -> None:
         """Of the service itself: events that expire. Nobody waits for an answer."""
@@ -241,10 +260,10 @@ class Proxy(Protocol[ProxyConfig]):
             batch = publication.batch
             first = publication.first
             message = Publish(batch.stream, publication.publisher, first, first - 1, "", (), batch)
-            if self._publications.owns(batch.stream):
+            if self._publications.owns(batch.stream) and self._is_head:
                 self._publications.take(now, self.node.id, message, fx)
             else:
-                fx.refuse(publication, f"stream {batch.stream} is not owned here")
+                fx.refuse(publication, f"stream {batch.stream} is not numbered here")
         self._publications.store(fx)
 
     def on_messages(
@@ -255,11 +274,18 @@ class Proxy(Protocol[ProxyConfig]):
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
-        self._relays.back(message, fx)
+        self._answered(source, message, fx)
 
     @handles(Refused)
     def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
-        self._relays.back(message, fx)
+        self._answered(source, message, fx)
+
+    def _answered(self, source: NodeId, message: Published | Refused, fx: Effects) -> None:
+        """Only who was sent a publication can say what became of it."""
+        if source in self._are_no_agents():
+            self._relays.back(message, fx)
+        else:
+            fx.drop("answer of a stranger", source, message.stream)
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -267,16 +293,29 @@ class Proxy(Protocol[ProxyConfig]):
         state = self._states.get(stream)
         if state is None:
             return
-        shown = state.stabilise(seq)
+        self._watch.stored(stream)
+        stored = state.store(seq)
+        if stored:
+            self._on_stored(now, state, stored, fx)
+
+    def _on_stored(
+        self, now: int, state: StreamState, stored: Sequence[EventBatch], fx: Effects
+    ) -> None:
+        """Alone, what is stored may be shown."""
+        self._show(now, state, state.stored, fx)
+
+    def _show(self, now: int, state: StreamState, seq: int, fx: Effects) -> None:
+        """Everything up to `seq` is as safe as the stream promises."""
+        shown = state.show(seq)
         if not shown:
             return
         self._cursors.exposed(state, shown, fx)  # subscribers first: they are who waits
-        if self._publications.owns(stream):
-            self._publications.stabilise(stream, seq, fx)
+        if self._publications.owns(state.id):
+            self._publications.stabilise(state.id, state.end, fx)
         else:
             self._report_consumed(state, shown, fx)
-        if self._view:
-            self._notifier.add(stream, shown)
+        if self._view and state.info.spreads:
+            self._notifier.add(state.id, shown)
             self.timers.set("notify", now)
 
     def on_append_failed(self, now: int, stream: int, first: int, reason: str, fx: Effects) -> None:
@@ -284,6 +323,7 @@ class Proxy(Protocol[ProxyConfig]):
         if state is None:
             return
         state.fail(first)
+        self._watch.not_stored(now, stream, reason)
         if self._publications.owns(stream):
             self._publications.fail(stream, first, reason, fx)
         else:
@@ -309,13 +349,35 @@ class Proxy(Protocol[ProxyConfig]):
         if source not in self._others:
             fx.drop("advertisement of a stranger", source)
             return
+        is_new, former = self._speakers.heard(source, message.chain)
+        if is_new:
+            self._relays.call_back(list(self._attached), fx)
+        if former:
+            self._sources.forget(now, former, fx)
+        region = self._region_of(source)
+        self._watch.heard(now, region, message.counters)
         for counter in message.counters:
             # Only of who is connected would we be told that a subscription was lost on the way.
-            if source in self._connected:
-                self._sources.heard(now, source, counter, fx)
+            if source in self._connected and self._is_head:
+                self._sources.heard(now, source, counter, fx, answers=message.asked_at > 0)
             state = self._states.get(counter.stream)
             if state is not None and counter.epoch == state.epoch:
-                self._publications.heard_of_region(source, counter.stream, counter.seq, fx)
+                self._publications.heard_of_region(region, counter.stream, counter.seq, fx)
+        self._watch_sources()
+
+    def _are_no_agents(self) -> Mapping[NodeId, Peer]:
+        return self._others
+
+    def _new_sources(self) -> Sources:
+        return Sources(self._region_id, self.config, self._states, self._connected, self._region_of)
+
+    def _source_of(self, stream: int) -> NodeId:
+        """Whose events of a stream are taken."""
+        return self._sources.source_of(stream)
+
+    def _advertise(self, to: list[NodeId], fx: Effects) -> None:
+        if to:
+            fx.send(to, Advertisement(self._counters()))
 
     @handles(Tail)
     def _handle_tail(self, now: int, source: NodeId, message: Tail, fx: Effects) -> None:
@@ -330,8 +392,10 @@ class Proxy(Protocol[ProxyConfig]):
     ) -> None:
         for batch in batches:
             stream = batch.stream
-            if not source or self._sources.source_of(stream) != source:
+            if not source or self._source_of(stream) != source:
                 continue  # from a source we left, or one we never had
+            if self._is_head:
+                self._sources.delivered(now, stream)
             state = self._states[stream]
             if batch.epoch != state.epoch:
                 if batch.epoch < state.epoch or batch.first != 1:
@@ -341,18 +405,31 @@ class Proxy(Protocol[ProxyConfig]):
                 continue
             if batch.first > state.taken + 1:
                 fx.drop("gap", source, stream, state.taken + 1, batch.first - 1)
-                self._sources.resubscribe(stream, fx)
+                self._ask_again(stream, fx)
                 continue
             if batch.first <= state.taken:
                 batch = batch.slice(state.taken + 1, batch.last)
             state.take(batch)
             fx.append(batch)
+            self._on_taken(batch)
+        self._watch_sources()
+
+    def _watch_sources(self) -> None:
+        if self._sources.check_at < self.timers.deadline("sources"):
+            self.timers.set("sources", self._sources.check_at)
+
+    def _ask_again(self, stream: int, fx: Effects) -> None:
+        """Something is missing between what is here and what came."""
+        self._sources.resubscribe(stream, fx)
+
+    def _on_taken(self, batch: EventBatch) -> None:
+        """A batch of somebody else's numbering was handed to the store."""
 
     @handles(Restart)
     def _handle_restart(self, now: int, source: NodeId, message: Restart, fx: Effects) -> None:
         """What comes next is gone at the source: go on where it goes on."""
         state = self._states.get(message.stream)
-        if state is None or self._sources.source_of(message.stream) != source:
+        if state is None or self._source_of(message.stream) != source:
             return
         if message.epoch > state.epoch:
             self._begin_epoch(state, message.epoch, fx)
@@ -373,33 +450,17 @@ class Proxy(Protocol[ProxyConfig]):
 
     @handles(Request)
     def _handle_request(self, now: int, source: NodeId, message: Request, fx: Effects) -> None:
-        self._requests.handle(source, message, fx)
-
-    @handles(Notify)
-    def _handle_notify(self, now: int, source: NodeId, message: Notify, fx: Effects) -> None:
-        """A proxy gets nothing from agents: it is who they have it from."""
-
-    @handles(ViewExchange)
-    def _handle_views(self, now: int, source: NodeId, message: ViewExchange, fx: Effects) -> None:
-        if message.sender.id != source or source in self._others:
-            fx.drop("view of a stranger", source)
+        if self._objection(source, Action.SUBSCRIBE, message.stream):
+            fx.drop("request without the right", source, message.stream)
             return
-        self._view.merge(message.sender, message.view)
-        for peer in self._others:
-            self._view.remove(peer)
-        if message.wants_answer:
-            fx.know(message.sender)
-            self._exchange_views(source, False, fx)
-
-    def _exchange_views(self, peer: NodeId, wants_answer: bool, fx: Effects) -> None:
-        message = ViewExchange(self.node, self._view.members(), wants_answer)
-        fx.send(peer, message, DATAGRAM if len(message.view) <= 30 else CONTROL)
+        self._requests.handle(source, message, fx)
 
     # -- looking inside --------------------------------------------------------------------------
 
     @handles(StatusRequest)
     def _handle_status(self, now: int, source: NodeId, message: StatusRequest, fx: Effects) -> None:
-        fx.send(source, StatusReply(self._status()))
+        refused = "" if source in self._others else self._permit(source, Action.ADMIN, None)
+        fx.send(source, StatusReply(b"", refused) if refused else StatusReply(self._status()))
 
     def _counter(self, stream: int) -> Counter:
         return self._states[stream].counter
@@ -407,19 +468,12 @@ class Proxy(Protocol[ProxyConfig]):
     def _counters(self) -> tuple[Counter, ...]:
         return tuple(state.counter for state in self._states.values())
 
-    def neighbors(self) -> list[NodeId]:
-        return self._view.ids()
+    def alarms(self, now: int) -> list[Alarm]:
+        return self._watch.alarms(now)
 
     def check_invariants(self) -> None:
         for state in self._states.values():
-            if state.end > state.taken:
-                raise InvariantViolation(
-                    f"stream {state.info.name}: {state.end} is shown, {state.taken} was taken"
-                )
-            if state.recent.last and state.recent.last != state.end:
-                raise InvariantViolation(
-                    f"stream {state.info.name}: {state.recent.last} at hand, {state.end} shown"
-                )
+            state.check_invariants()
 
     def statistics(self) -> Mapping[str, int | float]:
         return {

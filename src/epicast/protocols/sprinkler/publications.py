@@ -34,6 +34,8 @@ class Publications:
         self._numbered: dict[int, StreamState] = {}
         """Streams with publications that are numbered and not handed to the store yet."""
         self._regional = RegionalAcks(config.max_publishers)
+        self.is_alone = True
+        """What cannot be stored here can be stored by nobody. Otherwise it is worth another try."""
 
     def own(self, state: StreamState, publishers: dict[int, int]) -> None:
         ownership = Ownership(state, publishers, self._config.max_publishers)
@@ -67,7 +69,7 @@ class Publications:
             return Refusal(RefusalCode.LEVEL, detail)
         if not self._regional.has_room(message.stream, message.publisher, regions):
             return Refusal(RefusalCode.BUSY, "too many acknowledgements wait")
-        if state.unstable_bytes > self._config.max_unstable_bytes:
+        if state.hidden_bytes > self._config.max_unstable_bytes:
             return Refusal(RefusalCode.BUSY, "the store is behind")
         batch = message.batch
         if message.first < 1:
@@ -89,12 +91,29 @@ class Publications:
 
     def fail(self, stream: int, first: int, reason: str, fx: Effects) -> None:
         """Nothing from `first` on was stored."""
-        for pending in self._owned[stream][1].fail(first, self._node):
+        code = RefusalCode.STORAGE if self.is_alone else RefusalCode.BUSY
+        for pending in self._owned[stream][1].fail(first):
             refused = Refused(
-                stream, pending.publisher, pending.path, pending.first, pending.last,
-                RefusalCode.STORAGE, reason,
-            )  # fmt: skip
+                stream, pending.publisher, pending.path, pending.first, pending.last, code, reason
+            )
             self._refuse(pending.peer, refused, fx)
+
+    def observe(self, batch: EventBatch) -> None:
+        """The head of the chain has numbered these, of a stream of this region."""
+        self._owned[batch.stream][1].observe(batch)
+
+    def start_over(self, stream: int) -> None:
+        self._owned[stream][1].start_over()
+
+    def retire(self, fx: Effects) -> None:
+        """Another replica is the head now: whoever waits is to ask there."""
+        for stream, (_, owned) in self._owned.items():
+            for pending in (*owned.retire(), *self._regional.retire(stream)):
+                refused = Refused(
+                    stream, pending.publisher, pending.path, pending.first, pending.last,
+                    RefusalCode.BUSY, "another replica takes publications now",
+                )  # fmt: skip
+                self._refuse(pending.peer, refused, fx)
 
     def heard_of_region(self, proxy: NodeId, stream: int, seq: int, fx: Effects) -> None:
         """Another proxy has stored everything up to `seq`."""
@@ -114,11 +133,11 @@ class Publications:
             who = (pending.peer, pending.path, pending.publisher)
             acks.setdefault(who, []).append((pending.last, pending.seq))
         for (peer, path, publisher), numbers in acks.items():
-            if peer != self._node:
+            if peer not in (0, self._node):
                 fx.send(peer, Published(stream, publisher, path, tuple(numbers)))
 
     def _refuse(self, peer: NodeId, refused: Refused, fx: Effects) -> None:
-        if peer != self._node:
+        if peer not in (0, self._node):
             fx.send(peer, refused)
 
 

@@ -66,6 +66,10 @@ class RegionalAcks:
             self._waiting[stream] = kept
         return done
 
+    def retire(self, stream: int) -> list[Pending]:
+        """Who waits is to ask somebody else."""
+        return self._waiting.pop(stream, [])
+
     def _reached(self, stream: int, pending: Pending) -> bool:
         if not pending.regions:
             return True

@@ -7,20 +7,33 @@ the way, the publisher sends it again, and the owner recognises what it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from epicast.core import DATA, Effects, NodeId
-from epicast.protocols.sprinkler.messages import Publish, Published, RefusalCode, Refused
+from epicast.protocols.sprinkler.messages import (
+    Publish,
+    Published,
+    RefusalCode,
+    Refused,
+    SendAgain,
+)
 from epicast.protocols.sprinkler.rooms import Rooms
 
 
 class Relays:
-    __slots__ = ("_max_hops", "_rooms", "relayed")
+    __slots__ = ("_called_back", "_max_hops", "_rooms", "relayed")
 
     def __init__(self, max_hops: int) -> None:
         self._max_hops = max_hops
         self._rooms = Rooms()
         self.relayed = 0
+        self._called_back = 0
+
+    def call_back(self, attached: Sequence[NodeId], fx: Effects) -> None:
+        """Publications may have been lost on their way: have them sent again."""
+        if attached and self.relayed > self._called_back:
+            fx.send(attached, SendAgain())
+        self._called_back = self.relayed
 
     def forward(
         self, peer: NodeId, message: Publish, towards: Iterable[NodeId], fx: Effects

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from epicast.core import DATA, Effects, EventBatch, NodeId
 from epicast.protocols.sprinkler.config import ProxyConfig
-from epicast.protocols.sprinkler.cursors import stable_part
+from epicast.protocols.sprinkler.cursors import visible_part
 from epicast.protocols.sprinkler.messages import Answer, Request
 from epicast.protocols.sprinkler.rooms import Rooms
 from epicast.protocols.sprinkler.states import StreamState
@@ -90,7 +90,7 @@ class Requests:
         state = self._states[message.stream]
         found = [
             batch if batch.last <= message.last else batch.slice(batch.first, message.last)
-            for batch in stable_part(state, message.first, batches)
+            for batch in visible_part(state, message.first, state.end, batches)
             if batch.first <= message.last
         ]
         fitting = self._rooms.fitting(peer, found, self._rooms.left(peer, fx))

@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from random import Random
 
-from epicast.core import DATA, ConfigError, Effects, EventBatch, NodeId, Peer, handles
+from epicast.core import (
+    DATA,
+    ConfigError,
+    Effects,
+    EventBatch,
+    NodeId,
+    Peer,
+    Recovered,
+    handles,
+)
+from epicast.deployment.access import Action
 from epicast.protocols.sprinkler.agent import Agent, MakeBuffer
+from epicast.protocols.sprinkler.alarms import Alarm, Watch
 from epicast.protocols.sprinkler.config import AgentConfig
 from epicast.protocols.sprinkler.messages import (
     Advertisement,
     Attach,
     Consumed,
+    Counter,
     Events,
+    Forbidden,
     Poll,
     Publish,
     Published,
+    RefusalCode,
     Refused,
     Restart,
+    SendAgain,
+    StatusReply,
+    StatusRequest,
     Subscribe,
     Unsubscribe,
     Welcome,
 )
-from epicast.protocols.sprinkler.notices import NoSuchStream, Restarted
-from epicast.protocols.sprinkler.relays import Relays
+from epicast.protocols.sprinkler.notices import NoSuchStream, NotAllowed, Restarted
+from epicast.protocols.sprinkler.permits import Permit, permit_all
+from epicast.protocols.sprinkler.relays import Relays, refusal
 from epicast.protocols.sprinkler.rooms import Rooms
 from epicast.protocols.sprinkler.subscriptions import LOCAL, Subscription
 
 _MAX_HOPS = 1
 """A client's publications come from the client."""
+_THE_PROXY = 0
+"""In alarms: whichever it is at the moment."""
 _FIRST_NUMBER = 1 << 32
 """Subscriptions of clients are numbered from here, those of an application below."""
 
@@ -40,8 +61,15 @@ class Sidecar(Agent):
         rng: Random,
         *,
         make_buffer: MakeBuffer | None = None,
+        status: Callable[[], bytes] = bytes,
+        permit: Permit = permit_all,
     ) -> None:
+        """`permit` is asked about clients; the proxy asks about this node itself, which therefore
+        can do no more for its clients than it may do."""
         super().__init__(node, config, rng, make_buffer=make_buffer)
+        self._status = status
+        self._watch = Watch(config.alarm_after_ns, self._followed)
+        self._permit = permit
         self._clients: dict[NodeId, dict[int, Subscription]] = {}
         self._relays = Relays(_MAX_HOPS)
         self._next_number = _FIRST_NUMBER
@@ -51,8 +79,17 @@ class Sidecar(Agent):
         self._expected: dict[NodeId, Peer] = {}
         """Who came before this node was attached itself."""
 
+    def on_start(
+        self, now: int, contacts: Sequence[Peer], recovered: Recovered, fx: Effects
+    ) -> None:
+        self._watch.start(now, (_THE_PROXY,))
+        super().on_start(now, contacts, recovered, fx)
+
     @handles(Attach)
     def _handle_attach(self, now: int, source: NodeId, message: Attach, fx: Effects) -> None:
+        if message.node.id != source:
+            fx.drop("attached under another name", source)
+            return
         if source not in self._clients:
             self._clients[source] = {}
             fx.connect(message.node)
@@ -75,7 +112,19 @@ class Sidecar(Agent):
     @handles(Welcome)
     def _handle_welcome(self, now: int, source: NodeId, message: Welcome, fx: Effects) -> None:
         super()._handle_welcome(now, source, message, fx)
+        self._note(now, source, message.counters)
         self._welcome(fx)
+
+    @handles(Advertisement)
+    def _handle_advertisement(
+        self, now: int, source: NodeId, message: Advertisement, fx: Effects
+    ) -> None:
+        super()._handle_advertisement(now, source, message, fx)
+        self._note(now, source, message.counters)
+
+    def _note(self, now: int, source: NodeId, counters: Sequence[Counter]) -> None:
+        if self._is_proxy(source):
+            self._watch.heard(now, _THE_PROXY, counters)
 
     @handles(Poll)
     def _handle_poll(self, now: int, source: NodeId, message: Poll, fx: Effects) -> None:
@@ -98,6 +147,11 @@ class Sidecar(Agent):
         if theirs is None:
             fx.drop("subscription of a stranger", source)
             return
+        refused = self._objection(source, Action.SUBSCRIBE, message.stream)
+        if refused:
+            fx.drop("subscription without the right", source, message.stream)
+            fx.send(source, Forbidden(message.number, message.stream, refused))
+            return
         self._end(theirs, message.number)
         self._next_number += 1
         subscription = Subscription(
@@ -110,6 +164,10 @@ class Sidecar(Agent):
             fx.drop("too many subscriptions", source, message.stream)
             return
         theirs[message.number] = subscription
+
+    def _objection(self, source: NodeId, action: Action, stream: int) -> str:
+        info = self.streams.get(stream)
+        return "" if info is None else self._permit(source, action, info)
 
     @handles(Unsubscribe)
     def _handle_unsubscribe(
@@ -169,10 +227,15 @@ class Sidecar(Agent):
             fx.send(subscription.peer, Events(subscription.remote_number, (batch,)), DATA)
 
     def _tell(
-        self, subscription: Subscription, value: Restarted | NoSuchStream, fx: Effects
+        self, subscription: Subscription, value: Restarted | NoSuchStream | NotAllowed, fx: Effects
     ) -> None:
         if subscription.peer == LOCAL:
             super()._tell(subscription, value, fx)
+            return
+        if isinstance(value, NotAllowed):
+            detail = f"the sidecar's own rights: {value.detail}"
+            forbidden = Forbidden(subscription.remote_number, subscription.stream, detail)
+            fx.send(subscription.peer, forbidden, DATA)
             return
         epoch, seq = (value.epoch, value.seq) if isinstance(value, Restarted) else (0, 0)
         number = subscription.remote_number
@@ -182,20 +245,48 @@ class Sidecar(Agent):
 
     @handles(Publish)
     def _handle_publish(self, now: int, source: NodeId, message: Publish, fx: Effects) -> None:
+        refused = self._objection(source, Action.PUBLISH, message.stream)
+        if refused:
+            fx.drop("publication without the right", source, message.stream)
+            fx.send(source, refusal(message, RefusalCode.FORBIDDEN, refused))
+            return
         assert self._proxy is not None
         towards = (self._proxy.id,) if self._attached else ()
         self._relays.forward(source, message, towards, fx)
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
-        if message.path:
+        if message.path and self._is_proxy(source):
             self._relays.back(message, fx)
         else:
             super()._handle_published(now, source, message, fx)
 
     @handles(Refused)
     def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
-        if message.path:
+        if message.path and self._is_proxy(source):
             self._relays.back(message, fx)
         else:
             super()._handle_refused(now, source, message, fx)
+
+    @handles(SendAgain)
+    def _handle_send_again(self, now: int, source: NodeId, message: SendAgain, fx: Effects) -> None:
+        super()._handle_send_again(now, source, message, fx)
+        if self._is_proxy(source):
+            self._relays.call_back(list(self._clients), fx)
+
+    # -- looking inside --------------------------------------------------------------------------
+
+    @handles(StatusRequest)
+    def _handle_status(self, now: int, source: NodeId, message: StatusRequest, fx: Effects) -> None:
+        fx.send(source, StatusReply(self._status()))
+
+    @property
+    def clients(self) -> int:
+        return len(self._clients)
+
+    def progress(self) -> dict[str, Counter]:
+        """By name of the stream: how far it is here."""
+        return {following.info.name: following.counter for following in self._followed.values()}
+
+    def alarms(self, now: int) -> list[Alarm]:
+        return self._watch.alarms(now)

@@ -1,56 +1,88 @@
 """Where a proxy gets the streams it does not own: the switching rule of Figure 1, corrected.
 
-For each such stream a proxy is subscribed to at most one other proxy, any that is far enough, and
-remembers what that one advertised last and when. It switches to another that advertises more than
-that by `C / (T - t)`. Deviations, see the errata: a subscription starts at the proxy's own counter;
+For each such stream a proxy is subscribed to at most one other proxy, any that is far enough. It
+switches to another that is ahead by more than `C / (T - t)`: `t` is when the present source gave
+its last sign of life. Deviations, see the errata: a subscription starts at the proxy's own counter;
 every advertisement of the present source refreshes what is expected of it; a source that is lost or
-silent is forgotten, and then whoever is not behind will do. And one that has had nothing new for
-long while another has is left: it may be cut off itself, which no margin would ever show.
+silent is forgotten, and then whoever is not behind will do.
 
-Ours: an advertisement is old the moment it was sent. At a million events per second another's
-younger one exceeds it by any margin, and proxies would change sources all the time. So what is
-compared is where the present source ought to be by now, at the pace it had, for up to two periods;
-and the owner is left only when it is lost, silent or stuck.
+Ours, and why (decision 11 has more):
+
+* Events are signs of life, too. An advertisement is old the moment it was sent: at a million events
+  per second another's younger one exceeds it by any margin, and proxies would change sources all
+  the time; while a link that swallows everything would be noticed only by advertisements that fail
+  to come.
+* There is silence only where there is usually none: for longer than it takes, as far as is known,
+  from one sign of life to the next. A source whose window is full, or with a backlog to send, is
+  given two periods.
+* An advertisement that brings nothing new, while another proxy is known to be further, is no sign
+  of life: the source may be cut off itself.
+* Where events came and there is silence, everybody is asked. Otherwise it would take up to a period
+  until another proxy says that it has more.
+* Nobody is left at the first sight of a rival: first whatever else has arrived is handled. It may
+  have been us who were away for a while.
+* A source that has not got, in several periods, to where another one was then, is left for however
+  few events.
+* The owner is where a stream comes from most directly. A proxy that follows another goes back to
+  it once it was ahead of what came here several times, and not behind in between. It is asked for
+  that, so that it is known to hear us.
+* A source that lives and sends nothing of what it has does not hear us. It is left as well, after a
+  long time: it may be looking for old events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from msgspec import Struct
-
-from epicast.core import Effects, NodeId
+from epicast.core import NEVER, Effects, NodeId
 from epicast.protocols.sprinkler.config import ProxyConfig
-from epicast.protocols.sprinkler.messages import Counter, Subscribe, Unsubscribe
+from epicast.protocols.sprinkler.expectations import Expectation, faded
+from epicast.protocols.sprinkler.messages import Counter, Poll, Subscribe, Unsubscribe
 from epicast.protocols.sprinkler.states import StreamState
 
-
-class Expectation(Struct):
-    """`source` 0: nobody."""
-
-    source: NodeId = 0
-    seq: int = 0
-    time: int = 0
-    epoch: int = 0
-    pace: float = 0.0
-    """Events per nanosecond between its last two advertisements."""
-    outdone_at: int | None = None
-    """Since when another one is further and this one does not move."""
+_GRACE_PART = 20
+"""Of a period: between the sight of a rival and leaving the source for it."""
+_ASKING_PART = 4
+"""Of a period: others are asked no more often."""
+_PAUSE_NS = 50_000
+"""Between checks, for each stream that is looked at: thousands must not cost all of the time."""
 
 
 class Sources:
     def __init__(
-        self, node: NodeId, config: ProxyConfig, states: Mapping[int, StreamState]
+        self,
+        region: int,
+        config: ProxyConfig,
+        states: Mapping[int, StreamState],
+        connected: Collection[NodeId],
+        region_of: Callable[[NodeId], int],
     ) -> None:
+        """`connected`: the other proxies within reach, at any time."""
+        self._region_of = region_of
         self._config = config
+        self._connected = connected
         self._patience_ns = config.silence * config.advertise_every_ns
-        self._foreseen_ns = 2 * config.advertise_every_ns
-        self._states = {s: state for s, state in states.items() if state.info.owner != node}
-        self._expects = {stream: Expectation() for stream in self._states}
+        self._grace_ns = max(1, config.advertise_every_ns // _GRACE_PART)
+        self._asked_at = -config.advertise_every_ns
+        self._asked_owners: dict[NodeId, int] = {}
+        """When each of them was, of whom we follow something elsewhere."""
+        self._watched: dict[int, None] = {}
+        """Streams that flow, or whose source has a rival."""
+        self._not_before = 0
+        self._looked_at = 0
+        """When silent ones were looked for."""
+        self._states = {s: state for s, state in states.items() if state.info.owner != region}
         self._numbers = {stream: at for at, stream in enumerate(self._states, 1)}
         self._latest: dict[int, NodeId] = {}
         """The present source of each stream, or the one before there was none."""
+        self._silences: dict[tuple[int, NodeId], tuple[float, int]] = {}
+        """By stream and source that was left: how long it can be silent, as of when. One that often
+        is, for a moment, is not to be left each time."""
+        self.check_at = NEVER
+        """When `check` is due, or earlier."""
+        self._expects = {stream: self._nobody(0, state) for stream, state in self._states.items()}
         self.switches = 0
+        self.asks = 0
 
     def source_of(self, stream: int) -> NodeId:
         expectation = self._expects.get(stream)
@@ -60,46 +92,93 @@ class Sources:
         """The number of our subscription to a stream."""
         return self._numbers[stream]
 
-    def heard(self, now: int, peer: NodeId, counter: Counter, fx: Effects) -> None:
-        """`peer` has advertised that it is so far."""
+    # -- what is heard ---------------------------------------------------------------------------
+
+    def delivered(self, now: int, stream: int) -> None:
+        """Events have come from the source of a stream."""
+        state, expects = self._states[stream], self._expects[stream]
+        expects.delivered(now, state, self._config)
+        self._watch(stream, expects.silent_from(state, self._config))
+
+    def heard(
+        self, now: int, peer: NodeId, counter: Counter, fx: Effects, *, answers: bool = False
+    ) -> None:
+        """`peer` has advertised that it is so far, or answers that."""
         state = self._states.get(counter.stream)
         if state is None or counter.epoch < state.epoch:
             return
         expects = self._expects[counter.stream]
+        if state.epoch > expects.epoch:
+            expects.enter(state.epoch, state.taken)
+        is_owner = self._region_of(peer) == state.info.owner
         if expects.source == peer:
-            if (counter.epoch, counter.seq) > (expects.epoch, expects.seq):
-                expects.outdone_at = None
-            passed_ns = now - expects.time
-            if passed_ns > 0:
-                gained = counter.seq - expects.seq if counter.epoch == expects.epoch else 0
-                expects.pace = max(0, gained) / passed_ns
-            expects.seq, expects.time, expects.epoch = counter.seq, now, counter.epoch
-            return
-        if expects.source == 0:
-            if counter.epoch == state.epoch and counter.seq < state.end:
-                return
-            nothing_new = (counter.epoch, counter.seq) == (state.epoch, state.end)
-            if nothing_new and peer != state.info.owner:
-                return  # nor is it who will have it first
-        elif counter.epoch <= expects.epoch:
-            if counter.epoch < expects.epoch or counter.seq <= expects.seq:
-                return
-            passed = (now - expects.time) / 1e9
-            by_now = expects.seq + expects.pace * min(now - expects.time, self._foreseen_ns)
-            far_ahead = (
-                expects.source != state.info.owner  # who is ahead of everybody, whatever it seems
-                and passed > 0
-                and counter.seq > by_now + self._config.hysteresis / passed
-            )
-            if not far_ahead and not self._is_stuck(now, expects):
-                return
-        self._follow(now, peer, counter, state, fx)
+            expects.advertised(now, counter.epoch, counter.seq, state, self._config)
+        elif not expects.source:
+            # Who has nothing new brings us nothing, unless it is who will have it first.
+            enough = state.end if is_owner else state.end + 1
+            shunned = peer == expects.shunned and now - expects.heard_at < self._patience_ns
+            if (counter.epoch, counter.seq) >= (state.epoch, enough) and not shunned:
+                self._follow(now, peer, counter, state, fx)
+        elif counter.epoch > expects.epoch:
+            self._follow(now, peer, counter, state, fx)
+        elif counter.epoch == expects.epoch:
+            if is_owner and answers:
+                expects.compare_owner(counter.seq, state)
+            elif is_owner and counter.seq > state.taken and self._asked_owners.get(peer) != now:
+                self._asked_owners[peer] = now
+                fx.send(peer, Poll(now))
+            if expects.owner_ahead >= self._config.silence:
+                self._follow(now, peer, counter, state, fx)
+            elif counter.seq > expects.reached(state):
+                expects.outdo(now, peer, counter.seq)
+                self._watch(state.id, max(now, self._leave_from(expects, state)))
 
-    def _is_stuck(self, now: int, expects: Expectation) -> bool:
-        """Another is further. Has the present source been outdone for long without moving?"""
-        if expects.outdone_at is None:
-            expects.outdone_at = now
-        return now - expects.outdone_at > self._patience_ns
+    def _leave_from(self, expects: Expectation, state: StreamState) -> int:
+        return expects.leave_from(state, self._config, self._grace_ns)
+
+    # -- what follows ----------------------------------------------------------------------------
+
+    def check(self, now: int, fx: Effects) -> None:
+        """Leave sources that are waited for in vain; ask others where that may be so."""
+        late = now - self.check_at > self._grace_ns
+        self.check_at = NEVER
+        if late:
+            self.check_at = now + self._grace_ns  # it is us who were away: see what has arrived
+            return
+        self._not_before = now + _PAUSE_NS * len(self._watched)
+        wants_to_ask = False
+        watched, self._watched = self._watched, {}
+        for stream in watched:
+            state, expects = self._states[stream], self._expects[stream]
+            at = self._leave_from(expects, state)
+            if at <= now:
+                counter = Counter(stream, expects.epoch, expects.rival_seq)
+                self._follow(now, expects.rival, counter, state, fx)
+                continue
+            if expects.flows:
+                ask_at = expects.ask_from(state, self._config)
+                if ask_at <= now:
+                    wants_to_ask = True
+                    expects.asked += 1
+                    ask_at = expects.ask_from(state, self._config)
+                at = min(at, ask_at)
+            if at < NEVER:
+                self._watch(stream, at)
+        if wants_to_ask:
+            self._ask(now, fx)
+
+    def _watch(self, stream: int, at: int) -> None:
+        """Look at a stream at an instant, if not before."""
+        self._watched[stream] = None
+        self.check_at = min(self.check_at, max(at, self._not_before))
+
+    def _ask(self, now: int, fx: Effects) -> None:
+        """Everybody, the sources as well: that they say nothing new is a sign of life."""
+        period = self._config.advertise_every_ns
+        if self._connected and _ASKING_PART * (now - self._asked_at) >= period:
+            self._asked_at = now
+            self.asks += 1
+            fx.send(list(self._connected), Poll(now))
 
     def _follow(
         self, now: int, peer: NodeId, counter: Counter, state: StreamState, fx: Effects
@@ -107,12 +186,18 @@ class Sources:
         expects, number = self._expects[state.id], self._numbers[state.id]
         if expects.source:
             fx.send(expects.source, Unsubscribe(number))
+            silence = max(expects.longest_ns, now - expects.heard_at)
+            self._silences[state.id, expects.source] = silence, now
         self.switches += self._latest.get(state.id, peer) != peer
         self._latest[state.id] = peer
         fx.send(
             peer, Subscribe(number, state.id, state.epoch, state.taken, self._config.window_bytes)
         )
-        self._expects[state.id] = Expectation(peer, counter.seq, now, counter.epoch)
+        silence, as_of = self._silences.get((state.id, peer), (0.0, now))
+        longest_ns = faded(silence, now - as_of, self._config)
+        expects = Expectation(peer, counter.epoch, counter.seq, now, longest_ns)
+        expects.delivered_at = now
+        self._expects[state.id] = expects
 
     def resubscribe(self, stream: int, fx: Effects) -> None:
         """Something was missing, or could not be stored: have it sent again."""
@@ -124,23 +209,47 @@ class Sources:
                 Subscribe(number, stream, state.epoch, state.taken, self._config.window_bytes),
             )
 
-    def forget(self, now: int, peer: NodeId) -> None:
+    # -- nobody ----------------------------------------------------------------------------------
+
+    def forget(self, now: int, peer: NodeId, fx: Effects) -> None:
         """A proxy is lost: others may take its place at once."""
+        was_source = False
         for stream, expects in self._expects.items():
             if expects.source == peer:
-                self._reset(now, stream)
+                was_source = True
+                self._expects[stream] = self._nobody(now, self._states[stream], expects)
+            elif expects.rival == peer:
+                expects.rival = expects.rival_seq = 0
+        if was_source:
+            self._ask(now, fx)
 
     def forget_silent(self, now: int, fx: Effects) -> None:
+        """To be called once in a period."""
+        before, self._looked_at = self._looked_at, now
+        if now - before > max(2 * self._config.advertise_every_ns, self._patience_ns // 2):
+            return  # it is us who were away: see what has arrived
         for stream, expects in self._expects.items():
-            if expects.source and now - expects.time > self._patience_ns:
+            if not expects.source:
+                expects.flows &= now - expects.heard_at <= self._patience_ns
+            elif now - expects.heard_at > self._patience_ns:
                 self.leave(now, stream, fx)
+            elif expects.starves(now, self._states[stream], self._config):
+                self.leave(now, stream, fx)
+                self._expects[stream].shunned = expects.source
 
     def leave(self, now: int, stream: int, fx: Effects) -> None:
         """Have no source until somebody advertises."""
-        source = self._expects[stream].source
-        if source:
-            fx.send(source, Unsubscribe(self._numbers[stream]))
-            self._reset(now, stream)
+        expects = self._expects[stream]
+        if expects.source:
+            fx.send(expects.source, Unsubscribe(self._numbers[stream]))
+            self._expects[stream] = self._nobody(now, self._states[stream], expects)
 
-    def _reset(self, now: int, stream: int) -> None:
-        self._expects[stream] = Expectation(0, self._states[stream].end, now)
+    def _nobody(
+        self, now: int, state: StreamState, before: Expectation | None = None
+    ) -> Expectation:
+        expects = Expectation(0, state.epoch, state.end, now)
+        if before is not None and before.flows:
+            expects.flows = True
+            expects.longest_ns, expects.gaps = before.longest_ns, before.gaps
+            self._watch(state.id, expects.silent_from(state, self._config))
+        return expects

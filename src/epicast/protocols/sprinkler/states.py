@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
-from epicast.core import EventBatch
+from epicast.core import EventBatch, InvariantViolation
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 from epicast.protocols.sprinkler.recent import RecentBatches
 
@@ -12,31 +13,38 @@ _JOINED_BYTES = 256 << 10
 
 
 class StreamState:
-    """`end` is as far as everything is stable here, and may be shown; `taken` as far as it was
-    handed to the store."""
+    """How far it is: `taken` was handed to the store, `stored` is in it, and `end` may be shown.
+
+    Where a proxy is alone, what is stored may be shown; in a chain, what all replicas have stored.
+    """
 
     __slots__ = (
+        "_hidden",
         "_numbered",
-        "_unstable",
+        "_unstored",
         "end",
         "epoch",
+        "hidden_bytes",
         "id",
         "info",
         "recent",
+        "stored",
         "taken",
-        "unstable_bytes",
     )
 
     def __init__(self, info: StreamInfo, epoch: int, end: int, recent_bytes: int) -> None:
         self.id = info.id
         self.info = info
         self.epoch = epoch
-        self.end = end
-        self.taken = end
+        self.end = self.stored = self.taken = end
         self.recent = RecentBatches(recent_bytes)
-        self.unstable_bytes = 0
+        """Up to what is stored."""
+        self.hidden_bytes = 0
+        """Of what was taken and may not be shown yet."""
         self._numbered: list[EventBatch] = []
-        self._unstable: deque[EventBatch] = deque()
+        self._unstored: deque[EventBatch] = deque()
+        self._hidden: deque[EventBatch] = deque()
+        """Stored, but not shown."""
 
     @property
     def counter(self) -> Counter:
@@ -67,33 +75,75 @@ class StreamState:
     def take(self, batch: EventBatch) -> None:
         """The batch behind `taken` was handed to the store."""
         self.taken = batch.last
-        self._unstable.append(batch)
-        self.unstable_bytes += batch.wire_size()
+        self._unstored.append(batch)
+        self.hidden_bytes += batch.wire_size()
 
-    def stabilise(self, seq: int) -> list[EventBatch]:
-        """Everything up to `seq` is stored: what may be shown now."""
-        shown: list[EventBatch] = []
-        unstable = self._unstable
-        while unstable and unstable[0].last <= seq:
-            batch = unstable.popleft()
-            self.unstable_bytes -= batch.wire_size()
+    def store(self, seq: int) -> list[EventBatch]:
+        """Everything up to `seq` is stored: what of it was not before."""
+        stored: list[EventBatch] = []
+        unstored = self._unstored
+        while unstored and unstored[0].last <= seq:
+            batch = unstored.popleft()
             self.recent.add(batch)
+            stored.append(batch)
+        if stored:
+            self.stored = stored[-1].last
+            self._hidden += stored
+        return stored
+
+    def show(self, seq: int) -> list[EventBatch]:
+        """Everything up to `seq` may be shown, as far as it is here: what was not before."""
+        shown: list[EventBatch] = []
+        hidden = self._hidden
+        while hidden and hidden[0].first <= seq:
+            batch = hidden.popleft()
+            if batch.last > seq:  # other replicas may have stored it in other pieces
+                hidden.appendleft(batch.slice(seq + 1, batch.last))
+                batch = batch.slice(batch.first, seq)
+            self.hidden_bytes -= batch.wire_size()
             shown.append(batch)
         if shown:
             self.end = shown[-1].last
+        if not hidden and not self._unstored:
+            self.hidden_bytes = 0  # pieces are larger than the whole
         return shown
 
     def fail(self, first: int) -> None:
         """Nothing from `first` on was stored."""
-        unstable = self._unstable
-        while unstable and unstable[-1].first >= first:
-            self.unstable_bytes -= unstable.pop().wire_size()
-        self.taken = unstable[-1].last if unstable else self.end
+        unstored = self._unstored
+        while unstored and unstored[-1].first >= first:
+            self.hidden_bytes -= unstored.pop().wire_size()
+        self.taken = unstored[-1].last if unstored else self.stored
 
     def restart(self, epoch: int) -> None:
         """A new epoch begins: everything of the old one is void."""
         self.epoch = epoch
-        self.end = self.taken = 0
+        self.end = self.stored = self.taken = 0
         self.recent.clear()
-        self._unstable.clear()
-        self.unstable_bytes = 0
+        self._numbered = []
+        self._unstored.clear()
+        self._hidden.clear()
+        self.hidden_bytes = 0
+
+    def check_invariants(self) -> None:
+        if not self.end <= self.stored <= self.taken:
+            raise InvariantViolation(
+                f"stream {self.info.name}: {self.end} is shown, {self.stored} is stored, "
+                f"{self.taken} was taken"
+            )
+        if self.recent.last and self.recent.last != self.stored:
+            raise InvariantViolation(
+                f"stream {self.info.name}: {self.recent.last} at hand, {self.stored} stored"
+            )
+
+
+Reach = Callable[[StreamState], int]
+"""How far somebody may see into a stream."""
+
+
+def shown_end(state: StreamState) -> int:
+    return state.end
+
+
+def stored_end(state: StreamState) -> int:
+    return state.stored
