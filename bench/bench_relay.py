@@ -9,6 +9,7 @@ bytes, frames of 1,000 events of 100 bytes, and compute crc32c over all of them 
 """
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -113,6 +114,26 @@ class Sink(Protocol[int]):
             self.done()
 
 
+CERTIFICATES = "EPICAST_BENCH_CERTIFICATES"
+"""In the environment: the folder whose certificates encrypt the connection, for `bench tls`."""
+
+
+def security():
+    folder = os.environ.get(CERTIFICATES)
+    if folder is None:
+        return None
+    from epicast.deployment.access import Verdict
+    from epicast.runtime.gate import Security
+    from epicast.runtime.tls import Tls, TlsFiles, accepting_context, dialing_context
+
+    class Gate:
+        def examine(self, node, token, names) -> Verdict:
+            return Verdict(f"node{node}")
+
+    files = TlsFiles(f"{folder}/ca.pem", f"{folder}/node.pem", f"{folder}/node.key")
+    return Security(Tls(dialing_context(files, by_host=True), accepting_context(files)), Gate())
+
+
 def drive_receiver(total_bytes: int) -> None:
     import asyncio
     from random import Random
@@ -123,7 +144,7 @@ def drive_receiver(total_bytes: int) -> None:
         frame_bytes = messages()[0].wire_size()
         clock = Clock(total_bytes // frame_bytes * EVENTS)
         finished = asyncio.Event()
-        driver = NodeDriver(RECEIVER)
+        driver = NodeDriver(RECEIVER, security=security())
         peer = await driver.listen()
         await driver.start(Sink(peer, 0, Random(0), clock, finished.set))
         print(json.dumps(peer.port), flush=True)
@@ -142,7 +163,7 @@ def drive_sender(port: int) -> None:
 
     async def main() -> None:
         done = asyncio.Event()
-        driver = NodeDriver(SENDER)
+        driver = NodeDriver(SENDER, security=security())
         peer = await driver.listen()
         source = Source(peer, 0, Random(0), done.set)
         await driver.start(source, [Peer(RECEIVER, "127.0.0.1", port)])

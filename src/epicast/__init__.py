@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from epicast.client import (
+        AccessDenied,
         Closed,
         ConnectFailed,
         Item,
         Node,
         NoRoom,
+        PublishForbidden,
         PublishLimits,
         PublishRefused,
         Reset,
         Stream,
         Subscription,
+        TlsOptions,
         Tombstone,
         UnknownStream,
         Watermark,
@@ -41,10 +44,11 @@ if TYPE_CHECKING:
     from epicast.runtime import run
 
 __all__ = [
-    "AgentConfig", "ClientConfig", "Closed", "ConnectFailed", "EpicastError", "Event",
-    "EventBatch", "EventKind", "Item", "NoRoom", "Node", "PredicateError", "PublishLimits",
-    "PublishRefused", "Reset", "Stream", "StreamInfo", "Subscription", "Tombstone",
-    "UnknownStream", "Watermark", "WatermarkFile", "WatermarkFileError", "connect", "run", "sync",
+    "AccessDenied", "AgentConfig", "ClientConfig", "Closed", "ConnectFailed", "EpicastError",
+    "Event", "EventBatch", "EventKind", "Item", "NoRoom", "Node", "PredicateError",
+    "PublishForbidden", "PublishLimits", "PublishRefused", "Reset", "Stream", "StreamInfo",
+    "Subscription", "TlsOptions", "Tombstone", "UnknownStream", "Watermark", "WatermarkFile",
+    "WatermarkFileError", "connect", "run", "sync",
 ]  # fmt: skip
 
 _ELSEWHERE = {

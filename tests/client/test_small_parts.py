@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicast.client.addresses import address_towards, parse_url
+from epicast.client.addresses import address_towards, parse_encrypted_urls, parse_url
 from epicast.client.connecting import connect
 from epicast.client.errors import ConnectFailed, PublishRefused, UnknownStream, WatermarkFileError
 from epicast.client.freshness import Freshness
 from epicast.client.items import Watermark
 from epicast.client.watermarks import WatermarkFile
 from epicast.core import ConfigError
+from epicast.deployment import Address
 from epicast.protocols.sprinkler import AgentConfig
 from epicast.protocols.sprinkler.notices import Detached
 from tests.client.fakes import EPOCH, PRICES, World, run, turns
@@ -173,3 +174,13 @@ def test_the_head_is_one_asked_for_after_the_call() -> None:
 def test_refusals_keep_code_and_detail() -> None:
     refused = PublishRefused.from_text("STORAGE: disk: full")
     assert (refused.code, refused.detail) == ("STORAGE", "disk: full")
+
+
+def test_several_addresses_of_one_proxy() -> None:
+    assert parse_encrypted_urls("epicasts://a:1,b,[::1]:3") == (
+        [Address("a", 1), Address("b", 7400), Address("::1", 3)],
+        True,
+    )
+    assert parse_encrypted_urls("a:1,b:2") == ([Address("a", 1), Address("b", 2)], False)
+    with pytest.raises(ConnectFailed, match="not a host"):
+        parse_encrypted_urls("epicast://a:1,,b:2")

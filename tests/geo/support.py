@@ -1,7 +1,13 @@
 """Geoplexes for tests: on ports that are free, and patience instead of timing."""
 
+import json
+import resource
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from epicast.deployment import Geoplex, parse_geoplex
@@ -76,3 +82,20 @@ def is_alive(pid: int) -> bool:
 
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@contextmanager
+def proxy_process(file: Path, region: str, limit: int | None = None) -> Iterator[str]:
+    """The address of a proxy whose files may not grow beyond a limit."""
+    command = [sys.executable, "-m", "epicast", "proxy", str(file), region, "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    if limit is not None:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+    with process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())["address"]
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+        finally:
+            process.kill()

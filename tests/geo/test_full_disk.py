@@ -1,12 +1,5 @@
 """A disk that is full: a refusal that says so, and nothing acknowledged is lost."""
 
-import json
-import resource
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,28 +7,10 @@ import pytest
 from epicast import Event, PublishRefused, sync
 from epicast.cli import main
 from epicast.geo.warming import warm_up
-from tests.geo.support import geoplex_text
+from tests.geo.support import geoplex_text, proxy_process
 
 LIMIT = 256 << 10
 VALUE = b"x" * 10_000
-
-
-@contextmanager
-def running_proxy(file: Path, limit: int | None) -> Iterator[str]:
-    """The address of a proxy in a process whose files may not grow beyond a limit."""
-
-    command = [sys.executable, "-m", "epicast", "proxy", str(file), "us", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    if limit is not None:
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
-    with process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())["address"]
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
-        finally:
-            process.kill()
 
 
 def test_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,7 +19,7 @@ def test_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     streams = '[streams.orders]\nowner = "us"\nack = "disk"\n'
     file.write_text(geoplex_text(("us",), tmp_path / "data", streams))
     acknowledged = 0
-    with running_proxy(file, LIMIT) as address, sync.connect(address, agent=False) as node:
+    with proxy_process(file, "us", LIMIT) as address, sync.connect(address, agent=False) as node:
         orders = node.stream("orders")
         with pytest.raises(PublishRefused) as caught:
             for _ in range(2 * LIMIT // len(VALUE)):
@@ -55,7 +30,7 @@ def test_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert count_events(address) == acknowledged
         assert main(["publish", "orders", "--value", VALUE.decode(), "--to", address]) == 1
         assert capsys.readouterr().err.startswith("epicast: STORAGE: ")
-    with running_proxy(file, None) as address:  # somebody has made room
+    with proxy_process(file, "us", None) as address:  # somebody has made room
         assert count_events(address) == acknowledged
         assert main(["publish", "orders", "--value", "again", "--to", address]) == 0
         assert int(capsys.readouterr().out) == acknowledged + 1

@@ -199,7 +199,7 @@ def test_asking_the_wrong_address_says_so() -> None:
         services = await started(geoplex)
         agent = AgentService(geoplex, "us")
         await agent.start()
-        with pytest.raises(StatusUnknown, match="ask a proxy"):
+        with pytest.raises(StatusUnknown, match="is an agent; its region's proxy is at"):
             await ask_status(*agent.address, timeout=0.5)
         await stopped(agent, *services)
 

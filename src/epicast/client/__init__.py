@@ -2,10 +2,13 @@
 
 from epicast.client import sync
 from epicast.client.connecting import Connecting, connect
+from epicast.client.credentials import TlsOptions
 from epicast.client.errors import (
+    AccessDenied,
     Closed,
     ConnectFailed,
     NoRoom,
+    PublishForbidden,
     PublishRefused,
     UnknownStream,
     WatermarkFileError,
@@ -18,7 +21,8 @@ from epicast.client.subscription import Subscription
 from epicast.client.watermarks import WatermarkFile
 
 __all__ = [
-    "Closed", "ConnectFailed", "Connecting", "Item", "NoRoom", "Node", "PublishLimits",
-    "PublishRefused", "Reset", "Stream", "Subscription", "Tombstone", "UnknownStream",
-    "Watermark", "WatermarkFile", "WatermarkFileError", "connect", "sync",
+    "AccessDenied", "Closed", "ConnectFailed", "Connecting", "Item", "NoRoom", "Node",
+    "PublishForbidden", "PublishLimits", "PublishRefused", "Reset", "Stream", "Subscription",
+    "TlsOptions", "Tombstone", "UnknownStream", "Watermark", "WatermarkFile",
+    "WatermarkFileError", "connect", "sync",
 ]  # fmt: skip

@@ -9,23 +9,37 @@ from epicast.core import ConfigError
 from epicast.deployment.addresses import Address, parse_address
 
 SCHEME = "epicast"
+ENCRYPTED_SCHEME = "epicasts"
 DEFAULT_PORT = 7400
 _EXAMPLE = "an address looks like epicast://proxy.example:7400"
 
 
 def parse_url(text: str) -> Address:
     """`epicast://host:port`; the scheme and the port may be left out."""
+    return parse_encrypted_url(text)[0]
+
+
+def parse_encrypted_url(text: str) -> tuple[Address, bool]:
+    """The same, and whether the scheme is `epicasts`: an encrypted connection."""
     scheme, separator, rest = text.strip().rpartition("://")
-    if separator and scheme != SCHEME:
+    if separator and scheme not in (SCHEME, ENCRYPTED_SCHEME):
         raise ConnectFailed(f"{text!r}: the scheme {scheme!r} is not {SCHEME!r}; {_EXAMPLE}")
     rest = rest.removesuffix("/")
     if not rest or any(character in rest for character in "/@?#"):
         raise ConnectFailed(f"{text!r} is not a host and a port; {_EXAMPLE}")
     has_port = not rest.endswith("]") and ":" in rest
     try:
-        return parse_address(rest if has_port else f"{rest}:{DEFAULT_PORT}")
+        address = parse_address(rest if has_port else f"{rest}:{DEFAULT_PORT}")
+        return address, scheme == ENCRYPTED_SCHEME
     except ConfigError as error:
         raise ConnectFailed(f"{text!r}: {error}; {_EXAMPLE}") from error
+
+
+def parse_encrypted_urls(text: str) -> tuple[list[Address], bool]:
+    """`epicast://host:port,host:port`: any of several, such as the replicas of a proxy."""
+    scheme, separator, rest = text.strip().rpartition("://")
+    found = [parse_encrypted_url(f"{scheme}{separator}{each}") for each in rest.split(",")]
+    return [address for address, _ in found], found[0][1]
 
 
 def address_towards(address: Address) -> str:

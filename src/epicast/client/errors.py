@@ -7,12 +7,18 @@ from epicast.deployment import UnknownStream
 from epicast.runtime.errors import NoRoom
 
 __all__ = [
-    "Closed", "ConnectFailed", "NoRoom", "PublishRefused", "UnknownStream", "WatermarkFileError",
+    "AccessDenied", "Closed", "ConnectFailed", "NoRoom", "PublishForbidden", "PublishRefused",
+    "UnknownStream", "WatermarkFileError",
 ]  # fmt: skip
 
 
 class ConnectFailed(EpicastError):
     """Nobody Epicast can talk to was found at the address; the message says what to check."""
+
+
+class AccessDenied(ConnectFailed):
+    """The proxy knows who this is, or that it does not, and refuses: to connect, or to subscribe to
+    a stream. Trying again as it is would not help; the message says what would."""
 
 
 class Closed(EpicastError):
@@ -35,7 +41,12 @@ class PublishRefused(EpicastError):
     def from_text(cls, text: str) -> PublishRefused:
         """What the protocol says: "CODE: detail"."""
         code, _, detail = text.partition(": ")
-        return cls(code, detail or text)
+        kind = PublishForbidden if code == "FORBIDDEN" else PublishRefused
+        return kind(code, detail or text)
+
+
+class PublishForbidden(PublishRefused):
+    """The identity of this node has no right to publish to the stream; nothing was stored."""
 
 
 class WatermarkFileError(EpicastError):

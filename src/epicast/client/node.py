@@ -9,7 +9,13 @@ from types import TracebackType
 from typing import Any
 
 from epicast.client.edges import Driver, Edge
-from epicast.client.errors import Closed, ConnectFailed, PublishRefused, UnknownStream
+from epicast.client.errors import (
+    AccessDenied,
+    Closed,
+    ConnectFailed,
+    PublishRefused,
+    UnknownStream,
+)
 from epicast.client.evidence import NodeEvidence
 from epicast.client.feed import Feed
 from epicast.client.items import BEGINNING, Watermark
@@ -19,7 +25,7 @@ from epicast.client.reading import Reading
 from epicast.client.stream import Stream
 from epicast.client.subscription import Subscription
 from epicast.client.watermarks import AutoSave, WatermarkFile
-from epicast.core import EpicastError, EventBatch, Publication
+from epicast.core import EpicastError, EventBatch, NodeId, Publication
 from epicast.deployment.naming import not_among
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 from epicast.protocols.sprinkler.notices import (
@@ -27,8 +33,10 @@ from epicast.protocols.sprinkler.notices import (
     Detached,
     Heads,
     NoSuchStream,
+    NotAllowed,
     Restarted,
 )
+from epicast.runtime.messages import DeclineCode, Declined
 from epicast.runtime.waiting import Bell, end_task, spawn
 
 
@@ -249,6 +257,13 @@ class Node:
             stream.on_refused(publication.first, PublishRefused.from_text(error))
         self._outbox.pump()
 
+    def on_declined(self, _: NodeId, message: Declined) -> None:
+        """The proxy does not let this node in: for good, or until there is room again."""
+        if message.code is DeclineCode.IDENTITY:
+            self._end(AccessDenied(f"the proxy refuses this node: {message.reason}"))
+        else:
+            self._detached = message.reason
+
     def on_notice(self, number: int, value: object) -> None:
         if isinstance(value, Attached):
             self._reattached += self._attached is not None
@@ -260,12 +275,15 @@ class Node:
             self._asked_at = value.asked_at
             self._note_heartbeat(value)
         elif isinstance(value, Detached):
-            self._detached = value.reason
+            self._detached = self._detached or value.reason
             return
         elif (feed := self._feeds.get(number)) is None:
             return
         elif isinstance(value, Restarted):
             feed.restart(value)
+            return
+        elif isinstance(value, NotAllowed):
+            feed.close(AccessDenied(value.detail))
             return
         elif isinstance(value, NoSuchStream):
             names = [info.name for info in self.streams()]

@@ -24,6 +24,7 @@ from epicast.client import connecting
 from epicast.client import node as asynchronous
 from epicast.client import stream as streams
 from epicast.client import subscription as subscriptions
+from epicast.client.credentials import TlsOptions
 from epicast.client.errors import Closed
 from epicast.client.items import Item, Reset, Watermark
 from epicast.client.publishing import PublishLimits
@@ -39,7 +40,7 @@ T = TypeVar("T")
 def connect(
     address: str,
     *,
-    agent: bool = True,
+    agent: bool | None = None,
     publisher: int | None = None,
     timeout: float = 5.0,
     listen: str | None = None,
@@ -47,6 +48,8 @@ def connect(
     limits: PublishLimits | None = None,
     evidence: str | Path | None = None,
     name: str | None = None,
+    token: str | None = None,
+    tls: TlsOptions | None = None,
 ) -> Node:
     """As `epicast.connect`, already connected. To be closed, or used in a `with` block."""
     connection = connecting.connect(
@@ -59,6 +62,8 @@ def connect(
         limits=limits,
         evidence=evidence,
         name=name,
+        token=token,
+        tls=tls,
     )
     caller = Caller()
     try:

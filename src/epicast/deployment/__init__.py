@@ -8,9 +8,18 @@ a misspelled key that is silently ignored costs more than one that is refused.
 The one file of a deployment, `geoplex.toml`, is read by `load_geoplex`; see `geoplex.py`.
 """
 
+from epicast.deployment.access import AccessControl, Action, Verdict
 from epicast.deployment.addresses import Address, parse_address
 from epicast.deployment.embedded import EMBEDDED_PORTS, embedded_geoplex, embedded_text
-from epicast.deployment.geoplex import Geoplex, Link, Region, Stream, load_geoplex, parse_geoplex
+from epicast.deployment.geoplex import (
+    Geoplex,
+    Link,
+    Region,
+    Replica,
+    Stream,
+    load_geoplex,
+    parse_geoplex,
+)
 from epicast.deployment.loading import load_document, load_section
 from epicast.deployment.naming import UnknownRegion, UnknownStream, node_id_of, stream_id
 from epicast.deployment.problems import Problem, ProblemsFound
@@ -41,12 +50,14 @@ from epicast.deployment.units import (
 )
 
 __all__ = [
-    "EMBEDDED_PORTS", "HOUR", "MICROSECOND", "MILLISECOND", "MINUTE", "SECOND", "Address",
-    "Bandwidth", "BudgetSection", "Duration", "Fraction", "FractionRate", "Frequency", "Geoplex",
-    "Link", "NodeBudget", "Problem", "ProblemsFound", "Region", "SimulateSection", "Size", "Stream",
-    "StreamWorkload", "UnknownRegion", "UnknownStream", "embedded_geoplex", "embedded_text",
-    "format_bandwidth", "format_duration", "format_size", "load_document", "load_geoplex",
-    "load_section", "node_id_of", "parse_address", "parse_bandwidth", "parse_duration",
-    "parse_fraction", "parse_fraction_rate", "parse_frequency", "parse_geoplex", "parse_size",
+    "EMBEDDED_PORTS", "HOUR", "MICROSECOND", "MILLISECOND", "MINUTE", "SECOND", "AccessControl",
+    "Action", "Address", "Bandwidth", "BudgetSection", "Duration", "Fraction", "FractionRate",
+    "Frequency", "Geoplex", "Link", "NodeBudget", "Problem", "ProblemsFound", "Region",
+    "Replica",
+    "SimulateSection", "Size", "Stream", "StreamWorkload", "UnknownRegion", "UnknownStream",
+    "Verdict", "embedded_geoplex", "embedded_text", "format_bandwidth", "format_duration",
+    "format_size", "load_document", "load_geoplex", "load_section", "node_id_of",
+    "parse_address", "parse_bandwidth", "parse_duration", "parse_fraction",
+    "parse_fraction_rate", "parse_frequency", "parse_geoplex", "parse_size",
     "stream_id", "without_unit",
 ]  # fmt: skip

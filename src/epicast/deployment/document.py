@@ -19,12 +19,14 @@ from epicast.deployment.naming import (
 from epicast.deployment.problems import Problem, raise_if_any
 from epicast.deployment.sections import (
     BudgetSection,
+    CoordinationSection,
     EvidenceSection,
     LinkSection,
     RegionSection,
     Section,
     StreamSection,
 )
+from epicast.deployment.security_section import SecuritySection
 
 MAX_REGIONS = 256
 MAX_STREAMS = 4096
@@ -41,7 +43,9 @@ class GeoplexDocument(Section, frozen=True, kw_only=True):
         default_factory=dict
     )
     budget: BudgetSection = field(default_factory=BudgetSection)
+    coordination: CoordinationSection = field(default_factory=CoordinationSection)
     evidence: EvidenceSection | None = None
+    security: SecuritySection | None = None
     proxies: dict[str, Any] = field(default_factory=dict)
     """Settings of the protocol between regions; who runs it knows their type."""
     agents: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +54,8 @@ class GeoplexDocument(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
-        for check in (_names, _addresses, _data_folders, _links, _streams):
+        checks = (_names, _addresses, _data_folders, _links, _streams, _evidence, _rights)
+        for check in checks:
             problems += check(self)
         raise_if_any(problems)
 
@@ -73,13 +78,13 @@ def _names(document: GeoplexDocument) -> Iterator[Problem]:
 def _addresses(document: GeoplexDocument) -> Iterator[Problem]:
     owners: dict[Address, str] = {}
     for name, region in document.regions.items():
-        owner = owners.setdefault(region.address, name)
-        if owner != name:
-            message = f"{region.address} is the address of region {owner!r} already"
-            yield Problem(("regions", name), message)
+        for address in region.addresses:
+            owner = owners.setdefault(address, name)
+            if owner != name:
+                message = f"{address} is the address of region {owner!r} already"
+                yield Problem(("regions", name), message)
     for index, link in enumerate(document.links):
-        if link.via is not None:
-            address = parse_address(link.via)
+        for address in map(parse_address, link.ways):
             owner = owners.setdefault(address, link.target)
             if owner != link.target:
                 message = f"{address} leads to region {owner!r} already; it cannot lead to two"
@@ -91,10 +96,22 @@ def _data_folders(document: GeoplexDocument) -> Iterator[Problem]:
     owners: dict[tuple[str, str], str] = {}
     for name, region in document.regions.items():
         if region.data is not None:
-            owner = owners.setdefault((region.address.host, region.data.rstrip("/")), name)
-            if owner != name:
+            hosts = {address.host for address in region.addresses}
+            folders = [(host, region.data.rstrip("/")) for host in sorted(hosts)]
+            others = {owners.setdefault(folder, name) for folder in folders} - {name}
+            for owner in sorted(others):
                 message = f"region {owner!r} on the same host keeps its data there already"
                 yield Problem(("regions", name, "data"), message)
+
+
+def _evidence(document: GeoplexDocument) -> Iterator[Problem]:
+    chains = [name for name, region in document.regions.items() if len(region.addresses) > 1]
+    if document.evidence is not None and chains:
+        message = (
+            f"audits do not know chains yet, and {chains[0]!r} has several replicas; leave one "
+            "replica, or this table out"
+        )
+        yield Problem(("evidence",), message)
 
 
 def _links(document: GeoplexDocument) -> Iterator[Problem]:
@@ -103,6 +120,12 @@ def _links(document: GeoplexDocument) -> Iterator[Problem]:
         for key, end in (("from", link.source), ("to", link.target)):
             if end not in document.regions:
                 yield Problem(("links", index, key), not_among("region", end, document.regions))
+        replicas = (
+            len(document.regions[link.target].addresses) if link.target in document.regions else 0
+        )
+        if replicas and link.ways and len(link.ways) != replicas:
+            message = f"{link.target!r} has {replicas} replicas: give an address for each"
+            yield Problem(("links", index, "via"), message)
         if (link.source, link.target) in seen:
             message = f"a second link from {link.source!r} to {link.target!r}; merge the two"
             yield Problem(("links", index), message)
@@ -121,3 +144,11 @@ def _streams(document: GeoplexDocument) -> Iterator[Problem]:
                 "give it one or say 'memory'"
             )
             yield Problem(("streams", name, "ack"), message)
+
+
+def _rights(document: GeoplexDocument) -> Iterator[Problem]:
+    if document.security is not None:
+        for index, position, name in document.security.names_in_use("streams"):
+            if name not in document.streams:
+                path = ("security", "rights", index, "streams", position)
+                yield Problem(path, not_among("stream", name, document.streams))

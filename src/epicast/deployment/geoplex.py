@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from epicast.core.errors import ConfigError
 from epicast.core.ids import NodeId, Peer
+from epicast.deployment.access import AccessControl
 from epicast.deployment.addresses import Address, parse_address
 from epicast.deployment.document import GeoplexDocument
 from epicast.deployment.loading import load_document, load_section
@@ -33,22 +34,26 @@ from epicast.deployment.sections import (
     DEFAULT_SYNC_INTERVAL_NS,
     Ack,
     BudgetSection,
+    CoordinationSection,
     EvidenceSection,
     LinkSection,
+    RegionSection,
     StreamSection,
 )
+from epicast.deployment.security_section import SecuritySection
 from epicast.deployment.simulate_section import SimulateSection
 
 StructT = TypeVar("StructT", bound=Struct)
 SimulateT = TypeVar("SimulateT", bound=SimulateSection)
 
 
-class Region(Struct, frozen=True, kw_only=True):
+class Replica(Struct, frozen=True, kw_only=True):
+    """A process that does a region's work, alone or in a chain."""
+
     name: str
+    """That of the region, with a number behind it where there are several."""
     id: NodeId
-    """Of its proxy."""
     listen: Address
-    """Where the proxy listens."""
     address: Address
     """Where others reach it."""
     data: str | None
@@ -57,6 +62,33 @@ class Region(Struct, frozen=True, kw_only=True):
     @property
     def peer(self) -> Peer:
         return Peer(self.id, *self.address)
+
+
+class Region(Struct, frozen=True, kw_only=True):
+    name: str
+    id: NodeId
+    """What streams call their owner; also that of its first replica."""
+    replicas: tuple[Replica, ...]
+
+    @property
+    def listen(self) -> Address:
+        return self.replicas[0].listen
+
+    @property
+    def address(self) -> Address:
+        return self.replicas[0].address
+
+    @property
+    def data(self) -> str | None:
+        return self.replicas[0].data
+
+    @property
+    def peer(self) -> Peer:
+        return self.replicas[0].peer
+
+    @property
+    def is_chain(self) -> bool:
+        return len(self.replicas) > 1
 
 
 class Stream(Struct, frozen=True, kw_only=True):
@@ -82,7 +114,8 @@ class Link(Struct, frozen=True, kw_only=True):
     latency_ns: int = DEFAULT_LINK_LATENCY_NS
     bandwidth_bytes_per_second: int | None = None
     loss: float = 0.0
-    via: Address | None = None
+    via: tuple[Address, ...] = ()
+    """Other addresses of the replicas there."""
 
 
 class Geoplex(Struct, frozen=True, kw_only=True):
@@ -97,8 +130,12 @@ class Geoplex(Struct, frozen=True, kw_only=True):
     links: Mapping[tuple[str, str], Link]
     """Those that differ from the default; ask `link`."""
     budget: BudgetSection
+    coordination: str = ""
+    """The coordination service of chains."""
     evidence: EvidenceSection | None = None
     """Whether and where logs for audits are written; its folder is relative to nothing."""
+    security: SecuritySection | None = None
+    """Whether connections are encrypted, and who may do what; its files are relative to nothing."""
 
     def region(self, name: str) -> Region:
         if name not in self.regions:
@@ -113,8 +150,32 @@ class Geoplex(Struct, frozen=True, kw_only=True):
     def stream_by_id(self, number: int) -> Stream | None:
         return next((each for each in self.streams.values() if each.id == number), None)
 
+    def replica(self, name: str) -> tuple[Region, Replica]:
+        """By its own name, or that of its region: then the first."""
+        region_name, _, number = name.partition("/")
+        region = self.region(region_name)
+        if not number:
+            return region, region.replicas[0]
+        names = [replica.name for replica in region.replicas]
+        if name not in names:
+            raise UnknownRegion(f"{self.source_name}: {not_among('replica', name, names)}")
+        return region, region.replicas[names.index(name)]
+
+    @property
+    def replicas(self) -> list[Replica]:
+        """Of all regions."""
+        return [replica for region in self.regions.values() for replica in region.replicas]
+
     def region_by_id(self, number: NodeId) -> Region | None:
-        return next((each for each in self.regions.values() if each.id == number), None)
+        """That of a replica, or what streams call their owner."""
+        return next(
+            (
+                region
+                for region in self.regions.values()
+                if any(number == replica.id for replica in region.replicas)
+            ),
+            None,
+        )
 
     def streams_of(self, region: str) -> list[Stream]:
         """Those it owns."""
@@ -125,13 +186,29 @@ class Geoplex(Struct, frozen=True, kw_only=True):
 
     def peer(self, target: str, source: str) -> Peer:
         """The proxy of `target` under the address by which the proxy of `source` reaches it."""
-        via = self.link(source, target).via
-        region = self.region(target)
-        return region.peer if via is None else Peer(region.id, *via)
+        return self.peers_of(target, source)[0]
+
+    def peers_of(self, target: str, source: str) -> list[Peer]:
+        """All replicas of `target` as those of `source` reach them."""
+        replicas, via = self.region(target).replicas, self.link(source, target).via
+        if not via:
+            return [replica.peer for replica in replicas]
+        return [Peer(replica.id, *way) for replica, way in zip(replicas, via, strict=True)]
 
     def peers(self, source: str) -> list[Peer]:
-        """All other proxies, as the proxy of `source` reaches them."""
-        return [self.peer(name, source) for name in self.regions if name != source]
+        """All other proxies, as those of `source` reach them."""
+        return [
+            peer for name in self.regions if name != source for peer in self.peers_of(name, source)
+        ]
+
+    def access(self) -> AccessControl | None:
+        """Who is let in and what they may do; None: everybody, everything."""
+        if self.security is None:
+            return None
+        regions = {
+            replica.id: name for name, region in self.regions.items() for replica in region.replicas
+        }
+        return AccessControl(self.name, self.security, regions)
 
     def section(self, key: str, struct_type: type[StructT]) -> StructT:
         """One of the tables this package does not know the type of, such as `[agents]`."""
@@ -170,13 +247,7 @@ def parse_geoplex(text: str, source_name: str, folder: str = "") -> Geoplex:
     """Read the text of a file; raises one `ConfigError` that lists every problem."""
     document = load_document(text, source_name, GeoplexDocument)
     regions = {
-        name: Region(
-            name=name,
-            id=node_id_of(name),
-            listen=section.listen,
-            address=section.address,
-            data=None if section.data is None else posixpath.join(folder, section.data),
-        )
+        name: Region(name=name, id=node_id_of(name), replicas=_replicas(name, section, folder))
         for name, section in document.regions.items()
     }
     return Geoplex(
@@ -191,14 +262,50 @@ def parse_geoplex(text: str, source_name: str, folder: str = "") -> Geoplex:
         },
         links=_links(document.links),
         budget=document.budget,
+        coordination=_coordination(document.coordination, folder),
         evidence=_evidence(document.evidence, folder),
+        security=_security(document.security, folder),
     )
+
+
+def _replicas(name: str, section: RegionSection, folder: str) -> tuple[Replica, ...]:
+    data = None if section.data is None else posixpath.join(folder, section.data)
+    replicas = []
+    places = list(zip(section.listen, section.addresses, strict=True))
+    for number, (listen, address) in enumerate(places, 1):
+        its_name = name if len(places) == 1 else f"{name}/{number}"
+        # The first is who a proxy alone would be: a region can get more replicas later.
+        is_first = number == 1
+        its_data = data if data is None or is_first else posixpath.join(data, f"replica-{number}")
+        replicas.append(
+            Replica(
+                name=its_name,
+                id=node_id_of(name if is_first else its_name),
+                listen=listen,
+                address=address,
+                data=its_data,
+            )
+        )
+    return tuple(replicas)
+
+
+def _coordination(section: CoordinationSection, folder: str) -> str:
+    kind, _, file = section.service.partition("sqlite:")
+    return section.service if kind else f"sqlite:{posixpath.join(folder, file)}"
 
 
 def _evidence(section: EvidenceSection | None, folder: str) -> EvidenceSection | None:
     if section is None:
         return None
     return replace(section, folder=posixpath.join(folder, section.folder))
+
+
+def _security(section: SecuritySection | None, folder: str) -> SecuritySection | None:
+    if section is None:
+        return None
+    files = ("ca", "certificate", "key", "agent_certificate", "agent_key")
+    paths = {key: posixpath.join(folder, getattr(section, key)) for key in files}
+    return replace(section, **paths)
 
 
 def _stream(name: str, section: StreamSection, *, durable: bool) -> Stream:
@@ -234,6 +341,6 @@ def _link(there: LinkSection | None, back: LinkSection | None) -> Link:
         for name in ("latency_ns", "bandwidth_bytes_per_second", "loss"):
             if section is not None and getattr(section, name) is not None:
                 values[name] = getattr(section, name)
-    if there is not None and there.via is not None:
-        values["via"] = parse_address(there.via)
+    if there is not None:
+        values["via"] = tuple(map(parse_address, there.ways))
     return Link(**values)

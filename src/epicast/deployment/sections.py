@@ -20,6 +20,7 @@ from epicast.deployment.units import (
     Bandwidth,
     Duration,
     Fraction,
+    Frequency,
     Size,
     without_unit,
 )
@@ -43,7 +44,7 @@ class RegionSection(Section, frozen=True, kw_only=True):
     proxy: str | None = None
     """Where the region's proxy listens."""
     replicas: list[str] = []
-    """The same as a list, which has one entry until chains of replicas can be run."""
+    """The same of several that do its work together, as a chain of replicas."""
     advertise: str | None = None
     """Where others reach it, if not at `proxy`."""
     data: str | None = None
@@ -53,12 +54,16 @@ class RegionSection(Section, frozen=True, kw_only=True):
         raise_if_any(self._problems())
 
     @property
-    def listen(self) -> Address:
-        return parse_address(self.proxy if self.proxy is not None else self.replicas[0])
+    def listen(self) -> list[Address]:
+        return [parse_address(each) for each in self._written]
 
     @property
-    def address(self) -> Address:
-        return self.listen if self.advertise is None else parse_address(self.advertise)
+    def addresses(self) -> list[Address]:
+        return self.listen if self.advertise is None else [parse_address(self.advertise)]
+
+    @property
+    def _written(self) -> list[str]:
+        return [self.proxy] if self.proxy is not None else self.replicas
 
     def _problems(self) -> Iterator[Problem]:
         if self.proxy is not None and self.replicas:
@@ -67,25 +72,44 @@ class RegionSection(Section, frozen=True, kw_only=True):
         if self.proxy is None and not self.replicas:
             yield Problem((), "missing key 'proxy': expected the address its proxy listens on")
             return
-        if len(self.replicas) > 1:
-            message = (
-                f"{len(self.replicas)} replicas: this version runs one proxy per region; keep one"
-            )
-            yield Problem(("replicas",), message)
+        if len(self.replicas) > 1 and self.advertise is not None:
+            message = "several replicas need an address each; name it in replicas instead"
+            yield Problem(("advertise",), message)
             return
-        listen_key = ("proxy",) if self.proxy is not None else ("replicas", 0)
+        keys: list[tuple[str | int, ...]] = [("proxy",)]
+        if self.proxy is None:
+            keys = [("replicas", at) for at in range(len(self.replicas))]
         broken = [
-            *_address_problems(self.proxy if self.proxy is not None else self.replicas[0],
-                               *listen_key),
-            *_address_problems(self.advertise, "advertise"),
-        ]  # fmt: skip
+            problem
+            for key, written in zip(keys, self._written, strict=True)
+            for problem in _address_problems(written, *key)
+        ]
+        broken += _address_problems(self.advertise, "advertise")
         yield from broken
-        if not broken and self.address.is_wildcard:
-            key = listen_key if self.advertise is None else ("advertise",)
-            message = f"nobody can connect to {self.address}; say with advertise where they can"
-            yield Problem(key, message)
+        if not broken:
+            yield from self._unreachable(keys if self.advertise is None else [("advertise",)])
         if self.data is not None and (not self.data.strip() or "\0" in self.data):
             yield Problem(("data",), "expected a folder, or leave the key out to keep no files")
+
+    def _unreachable(self, keys: list[tuple[str | int, ...]]) -> Iterator[Problem]:
+        hint = "; say with advertise where they can" if len(keys) == 1 else ""
+        for at, (key, address) in enumerate(zip(keys, self.addresses, strict=True)):
+            if address.is_wildcard:
+                yield Problem(key, f"nobody can connect to {address}{hint}")
+            elif address in self.addresses[:at]:
+                yield Problem(key, f"{address} is the address of two replicas")
+
+
+class CoordinationSection(Section, frozen=True, kw_only=True):
+    """Where replicas agree on who is in the chain, see `docs/coordination.md`."""
+
+    service: str = "sqlite:coordination.db"
+    """`sqlite:FILE`, relative to the geoplex file, or `etcd://HOST:PORT,…`."""
+
+    def __post_init__(self) -> None:
+        if not self.service.startswith(("sqlite:", "etcd://")) or "\0" in self.service:
+            message = f"expected sqlite:FILE or etcd://HOST:PORT, not {self.service!r}"
+            raise_if_any([Problem(("service",), message)])
 
 
 class LinkSection(Section, frozen=True, kw_only=True):
@@ -97,16 +121,23 @@ class LinkSection(Section, frozen=True, kw_only=True):
     latency_ns: SomeTime | None = None
     bandwidth_bytes_per_second: Annotated[Bandwidth, Meta(ge=1)] | None = None
     loss: Annotated[Fraction, Meta(lt=1)] | None = None
-    via: str | None = None
+    via: str | list[str] | None = None
     """Another address under which `from` reaches the proxy of `to`, such as a relay. Only this way:
-    a relay leads to one place."""
+    a relay leads to one place. If `to` has several replicas, one for each."""
 
     def __post_init__(self) -> None:
-        raise_if_any(_address_problems(self.via, "via"))
+        for via in self.ways:
+            raise_if_any(_address_problems(via, "via"))
         if self.source == self.target:
             raise ConfigError(f"a link from {self.source!r} to itself; agents are what is inside")
         if (self.latency_ns, self.bandwidth_bytes_per_second, self.loss, self.via) == (None,) * 4:
             raise ConfigError("says nothing; give latency, bandwidth, loss or via, or remove it")
+
+    @property
+    def ways(self) -> list[str]:
+        if self.via is None:
+            return []
+        return [self.via] if isinstance(self.via, str) else self.via
 
 
 class EvidenceSection(Section, frozen=True, kw_only=True):
@@ -153,13 +184,19 @@ class NodeBudget(Section, frozen=True, kw_only=True):
     append_queue_bytes: SomeBytes | None = None
     max_frame_bytes: Annotated[Size, Meta(ge=1024)] | None = None
     max_connections: Positive | None = None
+    max_connections_per_address: Positive | None = None
+    max_connections_per_identity: Positive | None = None
+    max_knocking: Positive | None = None
+    connect_timeout_ns: SomeTime | None = None
+    max_messages_per_second: Annotated[Frequency, Meta(ge=1)] | None = None
+    max_receive_bytes_per_second: Annotated[Bandwidth, Meta(ge=1)] | None = None
     max_reads: Positive | None = None
 
     def limits(self) -> dict[str, int]:
         """The limits given, by their names in the driver's `Limits`."""
         given = {name: getattr(self, name) for name in self.__struct_fields__}
         del given["bandwidth_bytes_per_second"]
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: int(value) for name, value in given.items() if value is not None}
 
 
 class BudgetSection(Section, frozen=True, kw_only=True):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
+import time
+from importlib.metadata import version
 from random import Random
 from typing import Any
 
@@ -11,7 +14,11 @@ from msgspec.structs import replace
 
 from epicast.core import MAX_NODE_ID, Peer
 from epicast.deployment import Address, Geoplex
+from epicast.geo.alarms import described
+from epicast.geo.memory import resident_bytes
 from epicast.geo.plans import limits_of
+from epicast.geo.security import Permission, agent_files, node_security
+from epicast.geo.status import AgentStatus, FollowedStream, encode_status
 from epicast.geo.warming import warm_up
 from epicast.log import policy_of
 from epicast.log.recent import FilteredBuffer
@@ -23,7 +30,9 @@ from epicast.protocols.sprinkler import (
     Sidecar,
     StreamInfo,
 )
+from epicast.protocols.sprinkler.permits import permit_all
 from epicast.runtime import NodeDriver
+from epicast.runtime.tls import TlsFiles
 from epicast.runtime.waiting import in_thread
 
 log = logging.getLogger("epicast.geo")
@@ -33,9 +42,19 @@ class AgentService:
     """`start`, then `stop` in the end. One use only. A proxy that is gone is looked for again."""
 
     def __init__(
-        self, geoplex: Geoplex, region: str, *, host: str = "127.0.0.1", port: int = 0
+        self,
+        geoplex: Geoplex,
+        region: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        files: TlsFiles | None = None,
     ) -> None:
-        """Listens on `host`, where clients and neighbours must reach it, and `port` (0: any)."""
+        """Listens on `host`, where clients and neighbours must reach it, and `port` (0: any).
+
+        With security, `files` are used instead of those the geoplex names.
+        """
+        self._geoplex = geoplex
         self._region = geoplex.region(region)
         self._config = replace(geoplex.section("agents", AgentConfig), follow_all=True)
         self.driver = NodeDriver(
@@ -46,9 +65,12 @@ class AgentService:
             cluster=geoplex.name,
             seed=secrets.randbits(63),
             on_notice=self._on_notice,
+            security=node_security(geoplex, files or agent_files(geoplex, region)),
+            trusted=[self._region.id],
         )
         self.protocol: Sidecar | None = None
         self._was_attached = False
+        self._started_at = time.monotonic()
 
     @property
     def address(self) -> Address:
@@ -60,8 +82,16 @@ class AgentService:
         await in_thread(warm_up)
         node = await self.driver.listen()
         rng = Random(secrets.randbits(64))
-        self.protocol = Sidecar(node, self._config, rng, make_buffer=self._make_buffer)
-        await self.driver.start(self.protocol, [self._region.peer])
+        access = self._geoplex.access()
+        self.protocol = Sidecar(
+            node,
+            self._config,
+            rng,
+            make_buffer=self._make_buffer,
+            permit=permit_all if access is None else Permission(access, self.driver),
+            status=lambda: encode_status(self.status()),
+        )
+        await self.driver.start(self.protocol, [each.peer for each in self._region.replicas])
         return node
 
     async def wait(self) -> None:
@@ -70,6 +100,32 @@ class AgentService:
 
     async def stop(self) -> None:
         await self.driver.stop()
+
+    def status(self) -> AgentStatus:
+        assert self.protocol is not None, "start comes first"
+        counts = dict(self.protocol.statistics())
+        names = {stream.id: name for name, stream in self._geoplex.streams.items()}
+        now = time.monotonic_ns()
+        return AgentStatus(
+            geoplex=self._geoplex.name,
+            region=self._region.name,
+            node=self.driver.node.id,
+            version=version("epicast"),
+            pid=os.getpid(),
+            uptime_s=round(time.monotonic() - self._started_at, 3),
+            resident_bytes=resident_bytes(),
+            address=str(self.address),
+            proxy=str(self._region.address),
+            attached=bool(counts.pop("attached")),
+            clients=self.protocol.clients,
+            streams=[
+                FollowedStream(name=name, epoch=at.epoch, head=at.seq)
+                for name, at in sorted(self.protocol.progress().items())
+            ],
+            protocol=counts,
+            driver=self.driver.statistics(),
+            alarms=described(self.protocol.alarms(now), now, lambda _: "", names),
+        )
 
     def _make_buffer(self, info: StreamInfo) -> EventBuffer:
         return FilteredBuffer(info.id, self._config.buffer_bytes, policy_of(info))

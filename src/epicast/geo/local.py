@@ -80,7 +80,7 @@ class LocalGeoplex:
                 self._choose_ports()
             self._nursery = NurseryProcess(self.geoplex, *self._logs, self._stop_timeout_s)
             try:
-                self._start(self.geoplex.regions)
+                self._start([replica.name for replica in self.geoplex.replicas])
                 break
             except StartFailed as error:
                 self.close()
@@ -114,7 +114,8 @@ class LocalGeoplex:
 
     @property
     def processes(self) -> Mapping[str, int]:
-        """Process ids of the proxies that run, by region."""
+        """Process ids of the proxies that run, by region; those of replicas by their names, such as
+        `us/2`."""
         self.ended()
         return dict(self._running.pids)
 
@@ -128,7 +129,7 @@ class LocalGeoplex:
 
     def start(self, region: str) -> None:
         """Start a proxy that was stopped or killed; returns once it accepts connections."""
-        name = self.geoplex.region(region).name
+        name = self.geoplex.replica(region)[1].name
         if name in self.processes:
             raise EpicastError(f"the proxy of {name!r} runs already; stop or kill it first")
         self._start([name])
@@ -153,18 +154,24 @@ class LocalGeoplex:
 
     def address(self, region: str) -> str:
         """What to give to `epicast.connect`."""
-        return f"epicast://{self.geoplex.region(region).address}"
+        scheme = "epicast" if self.geoplex.security is None else "epicasts"
+        replicas = self.geoplex.region(region).replicas
+        return f"{scheme}://" + ",".join(str(replica.address) for replica in replicas)
 
     def status(self) -> dict[str, ProxyStatus]:
         """Of the proxies that run, by region. Not from inside an event loop: there, await
         `geo.status.ask_status`."""
+        from epicast.geo.security import proxy_files
         from epicast.geo.status import ask_status
         from epicast.runtime import run
+        from epicast.runtime.tls import Tls, dialing_context
 
-        return {
-            region: run(ask_status(*self.geoplex.region(region).address))
-            for region in self.processes
-        }
+        found = {}
+        for region in self.processes:
+            files = proxy_files(self.geoplex, region)
+            tls = None if files is None else Tls(dialing_context(files, by_host=False))
+            found[region] = run(ask_status(*self.geoplex.replica(region)[1].address, tls=tls))
+        return found
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -176,8 +183,8 @@ class LocalGeoplex:
 
     def _choose_ports(self) -> None:
         hosts: dict[str, list[str]] = {}
-        for name, region in self.geoplex.regions.items():
-            hosts.setdefault(region.listen.host, []).append(name)
+        for replica in self.geoplex.replicas:
+            hosts.setdefault(replica.listen.host, []).append(replica.name)
         for host, names in hosts.items():
             if self._first_port is None:
                 ports = free_ports(len(names), host)
@@ -213,7 +220,7 @@ class LocalGeoplex:
                 waiting.remove(report.region)
 
     def _signal(self, region: str, number: signal.Signals) -> None:
-        pid = self.processes.get(self.geoplex.region(region).name)
+        pid = self.processes.get(self.geoplex.replica(region)[1].name)
         if pid is None:
             raise EpicastError(f"the proxy of {region!r} does not run")
         os.kill(pid, number)

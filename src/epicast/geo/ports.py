@@ -65,13 +65,16 @@ def _hold(held: ExitStack, host: str, port: int) -> int:
 
 
 def moved(geoplex: Geoplex, ports: Mapping[str, int]) -> Geoplex:
-    """The same geoplex with regions at other ports of the same hosts."""
+    """The same geoplex with replicas, by name, at other ports of the same hosts."""
     regions = dict(geoplex.regions)
     for name, port in ports.items():
-        region = geoplex.region(name)
-        regions[name] = replace(
-            region,
-            listen=Address(region.listen.host, port),
-            address=Address(region.address.host, port),
+        region, chosen = geoplex.replica(name)
+        there = replace(
+            chosen,
+            listen=Address(chosen.listen.host, port),
+            address=Address(chosen.address.host, port),
         )
+        others = regions[region.name].replicas
+        replicas = tuple(there if each.id == there.id else each for each in others)
+        regions[region.name] = replace(region, replicas=replicas)
     return replace(geoplex, regions=regions)

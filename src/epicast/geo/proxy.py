@@ -9,17 +9,27 @@ from importlib.metadata import version
 from pathlib import Path
 from random import Random
 
-from epicast.core import Peer
+from epicast.core import COORDINATION_ID, AnyMessage, NodeId, Peer
 from epicast.deployment import Address, Geoplex
 from epicast.geo.admission import Admission
+from epicast.geo.alarms import AlarmStatus, described, maintenance_alarm
+from epicast.geo.coordinating import Coordination
 from epicast.geo.evidence import ProxyEvidence
 from epicast.geo.memory import resident_bytes
-from epicast.geo.plans import limits_of, proxy_plan, reachable_peer, stream_store
+from epicast.geo.plans import limits_of, reachable_peer, stream_store
+from epicast.geo.security import Permission, node_security, proxy_files
 from epicast.geo.status import ProxyStatus, StreamStatus, encode_status
 from epicast.geo.upkeep import Upkeep
 from epicast.geo.warming import warm_up
 from epicast.log import policy_of
-from epicast.protocols.sprinkler import Proxy, ProxyConfig
+from epicast.protocols.sprinkler import (
+    Proxy,
+    ProxyConfig,
+    ReplicaProxy,
+    chain_plan,
+    proxy_plan,
+)
+from epicast.protocols.sprinkler.permits import permit_all
 from epicast.runtime import NodeDriver
 from epicast.runtime.history_storage import HistoryStorage
 from epicast.runtime.waiting import in_thread
@@ -31,28 +41,37 @@ class ProxyService:
     def __init__(
         self, geoplex: Geoplex, region: str, *, port: int | None = None, data: Path | None = None
     ) -> None:
-        """`port` (0: any) and `data` are used instead of what the geoplex says."""
+        """`region`, or `region/2` for the second of its replicas. `port` (0: any) and `data` are
+        used instead of what the geoplex says."""
         self._geoplex = geoplex
-        self._region = geoplex.region(region)
+        self._region, self._replica = geoplex.replica(region)
+        region = self._region.name
         folder = data
-        if folder is None and self._region.data is not None:
-            folder = Path(self._region.data)
+        if folder is None and self._replica.data is not None:
+            folder = Path(self._replica.data)
         self._config = geoplex.section("proxies", ProxyConfig)
         stores = {
-            stream.id: stream_store(stream, region, folder, self._config.max_publishers)
+            stream.id: stream_store(stream, self._region, folder, self._config.max_publishers)
             for stream in geoplex.streams.values()
         }
         self._evidence = ProxyEvidence.wanted(geoplex, region)
         on_stored = self._evidence.stored if self._evidence is not None else None
         self.storage = HistoryStorage(stores, folder, on_stored=on_stored)
+        self._chain = chain_plan(geoplex, region)
+        self._coordination: Coordination | None = None
+        if self._chain is not None:
+            self._coordination = Coordination(geoplex.coordination, self._hear_coordination)
         self.driver = NodeDriver(
-            self._region.id,
-            self._region.listen.host,
-            self._region.listen.port if port is None else port,
+            self._replica.id,
+            self._replica.listen.host,
+            self._replica.listen.port if port is None else port,
             limits=limits_of(geoplex.budget.proxy),
             storage=self.storage,
             cluster=geoplex.name,
             seed=secrets.randbits(63),
+            services={COORDINATION_ID: self._coordination.send} if self._coordination else None,
+            security=node_security(geoplex, proxy_files(geoplex, region)),
+            trusted=[replica.id for replica in geoplex.replicas],
         )
         owned = geoplex.streams_of(region)
         self._upkeep = Upkeep(region, owned, self.storage, self.driver, self._evidence)
@@ -71,21 +90,37 @@ class ProxyService:
             await self.storage.recover()
             await in_thread(self._open_evidence)
         listening = await self.driver.listen()
-        node = reachable_peer(self._region, listening)
-        streams = self._geoplex.streams.values()
-        admission = Admission({stream.id: policy_of(stream) for stream in streams})
-        self.protocol = Proxy(
-            node,
-            self._config,
-            Random(secrets.randbits(64)),
-            plan=proxy_plan(self._geoplex, self._region.name),
-            admit=admission,
-            status=lambda: encode_status(self.status()),
-        )
+        node = reachable_peer(self._replica, listening)
+        self.protocol = self._make_protocol(node)
+        if self._coordination is not None:
+            self._coordination.start()
         await self.driver.start(self.protocol)
         self._upkeep.start()
         self._started_at = time.monotonic()
         return node
+
+    def _make_protocol(self, node: Peer) -> Proxy:
+        streams = self._geoplex.streams.values()
+        rng = Random(secrets.randbits(64))
+        plan = proxy_plan(self._geoplex, self._region.name)
+        admit = Admission({stream.id: policy_of(stream) for stream in streams})
+        access = self._geoplex.access()
+        permit = permit_all if access is None else Permission(access, self.driver)
+        if self._chain is None:
+            return Proxy(
+                node, self._config, rng, plan=plan, admit=admit, permit=permit,
+                status=self._encoded_status,
+            )  # fmt: skip
+        return ReplicaProxy(
+            node, self._config, rng, plan=plan, chain=self._chain, admit=admit, permit=permit,
+            status=self._encoded_status,
+        )  # fmt: skip
+
+    def _encoded_status(self) -> bytes:
+        return encode_status(self.status())
+
+    def _hear_coordination(self, message: AnyMessage) -> None:
+        self.driver.hear(COORDINATION_ID, message)
 
     async def wait(self) -> None:
         """Until it has stopped; raises what made it fail."""
@@ -97,6 +132,8 @@ class ProxyService:
         try:
             await self.driver.stop()
         finally:
+            if self._coordination is not None:
+                await in_thread(self._coordination.stop)
             if self._evidence is not None:
                 self._evidence.close()
             await self.storage.close()
@@ -109,27 +146,49 @@ class ProxyService:
 
     def status(self) -> ProxyStatus:
         assert self.protocol is not None, "start comes first"
-        geoplex, name = self._geoplex, self._region.name
+        geoplex = self._geoplex
         counts = dict(self.protocol.statistics())
         return ProxyStatus(
             geoplex=geoplex.name,
-            region=name,
-            node=self._region.id,
+            region=self._replica.name,
+            node=self._replica.id,
             version=version("epicast"),
             pid=os.getpid(),
             uptime_s=round(time.monotonic() - self._started_at, 3),
             resident_bytes=resident_bytes(),
-            regions={
-                other: str(self.address) if other == name else _address(geoplex.peer(other, name))
-                for other in geoplex.regions
-            },
+            regions=self._addresses(),
             streams=[self._stream_status(stream) for stream in geoplex.streams],
             subscriptions=int(counts.pop("subscriptions")),
             attached=int(counts.pop("attached")),
             proxies=int(counts.pop("proxies")),
             protocol=counts,
             driver=self.driver.statistics(),
+            alarms=self._alarms(),
         )
+
+    def _alarms(self) -> list[AlarmStatus]:
+        assert self.protocol is not None
+        names = {stream.id: name for name, stream in self._geoplex.streams.items()}
+        now = time.monotonic_ns()
+        found = described(self.protocol.alarms(now), now, self._region_of, names)
+        wall = time.time_ns()
+        for stream, (reason, since) in self.storage.complaints().items():
+            found.append(maintenance_alarm(names[stream], reason, wall - since))
+        return found
+
+    def _region_of(self, node: NodeId) -> str:
+        region = self._geoplex.region_by_id(node)
+        return region.name if region is not None else ""
+
+    def _addresses(self) -> dict[str, str]:
+        """Of all proxies, as this one reaches them."""
+        found = {}
+        for other in self._geoplex.regions.values():
+            peers = self._geoplex.peers_of(other.name, self._region.name)
+            for replica, peer in zip(other.replicas, peers, strict=True):
+                here = replica.id == self._replica.id
+                found[replica.name] = str(self.address) if here else _address(peer)
+        return found
 
     def _stream_status(self, name: str) -> StreamStatus:
         assert self.protocol is not None
@@ -137,7 +196,6 @@ class ProxyService:
         counter, source = self.protocol.progress()[name]
         if stream.owner == self._region.name:
             source = self._region.id
-        found = self._geoplex.region_by_id(source)
         stored = self.storage.statistics(stream.id)
         return StreamStatus(
             name=name,
@@ -146,7 +204,7 @@ class ProxyService:
             description=stream.description,
             epoch=counter.epoch,
             head=counter.seq,
-            source=found.name if found is not None else "",
+            source=self._region_of(source),
             start=stored.start,
             live_events=stored.live_events,
             collected_events=stored.collected_events,

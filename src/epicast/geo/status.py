@@ -1,10 +1,11 @@
-"""How a running proxy is: what it says about itself, and how to ask."""
+"""How a running proxy or sidecar is: what it says about itself, and how to ask."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -20,8 +21,13 @@ from epicast.core import (
     Recovered,
     handles,
 )
+from epicast.geo.alarms import AlarmStatus
 from epicast.protocols.sprinkler.messages import StatusReply, StatusRequest
-from epicast.runtime import NodeDriver, identify
+from epicast.runtime import NodeDriver
+from epicast.runtime.gate import NeighbourGate, Security, identity_in
+from epicast.runtime.identify import find_node
+from epicast.runtime.messages import Declined
+from epicast.runtime.tls import Tls
 from epicast.runtime.waiting import Bell
 
 
@@ -65,7 +71,7 @@ class ProxyStatus(Struct, frozen=True, kw_only=True):
     uptime_s: float
     resident_bytes: int
     regions: Mapping[str, str]
-    """Where each region's proxy is, as this one reaches it."""
+    """Where each region's proxy, or each replica of it, is, as this one reaches it."""
     streams: Sequence[StreamStatus]
     subscriptions: int
     attached: int
@@ -74,25 +80,87 @@ class ProxyStatus(Struct, frozen=True, kw_only=True):
     """Other proxies it is connected to."""
     protocol: Mapping[str, int | float]
     driver: Mapping[str, int]
+    alarms: Sequence[AlarmStatus] = ()
+    """What somebody should look at."""
+    role: Literal["proxy"] = "proxy"
 
 
-def encode_status(status: ProxyStatus) -> bytes:
+class FollowedStream(Struct, frozen=True, kw_only=True):
+    """A stream as a sidecar has it."""
+
+    name: str
+    epoch: int
+    head: int
+
+
+class AgentStatus(Struct, frozen=True, kw_only=True):
+    geoplex: str
+    region: str
+    node: NodeId
+    version: str
+    pid: int
+    uptime_s: float
+    resident_bytes: int
+    address: str
+    proxy: str
+    """Where its region's proxy is."""
+    attached: bool
+    """Whether it is connected to that."""
+    clients: int
+    streams: Sequence[FollowedStream]
+    protocol: Mapping[str, int | float]
+    driver: Mapping[str, int]
+    alarms: Sequence[AlarmStatus] = ()
+    role: Literal["agent"] = "agent"
+
+
+class _Role(Struct):
+    role: str = "proxy"
+
+
+def encode_status(status: ProxyStatus | AgentStatus) -> bytes:
     return msgspec.json.encode(status)
 
 
-async def ask_status(host: str, port: int, timeout: float = 5.0) -> ProxyStatus:
+def decode_status(document: bytes) -> ProxyStatus | AgentStatus:
+    if msgspec.json.decode(document, type=_Role).role == "agent":
+        return msgspec.json.decode(document, type=AgentStatus)
+    return msgspec.json.decode(document, type=ProxyStatus)
+
+
+async def ask_status(
+    host: str, port: int, timeout: float = 5.0, *, tls: Tls | None = None, token: str = ""
+) -> ProxyStatus:
     """Ask the proxy at an address; `StatusUnknown` if there is none, or no answer."""
-    hello = await identify(host, port, timeout)
+    status = await ask_any_status(host, port, timeout, tls=tls, token=token)
+    if isinstance(status, AgentStatus):
+        raise StatusUnknown(f"{host}:{port} is an agent; its region's proxy is at {status.proxy}")
+    return status
+
+
+async def ask_any_status(
+    host: str, port: int, timeout: float = 5.0, *, tls: Tls | None = None, token: str = ""
+) -> ProxyStatus | AgentStatus:
+    """Ask the proxy or sidecar at an address; `StatusUnknown` if there is none, or no answer."""
+    hello, names = await find_node(host, port, timeout, tls)
+    security = None
+    if tls is not None:
+        identity = identity_in(names, hello.cluster)
+        gate = NeighbourGate(hello.cluster, {hello.node.id: identity})
+        security = Security(tls, gate, token)
     rung = Bell()
-    answers: list[bytes] = []
+    answers: list[StatusReply] = []
 
     def answered(_: int, reply: StatusReply) -> None:
-        answers.append(reply.document)
+        answers.append(reply)
         rung.ring()
+
+    def declined(_: NodeId, message: Declined) -> None:
+        answered(0, StatusReply(b"", message.reason))
 
     driver = NodeDriver(
         1 + secrets.randbelow(MAX_NODE_ID - 1), cluster=hello.cluster, listens=False,
-        on_notice=answered,
+        on_notice=answered, on_declined=declined, security=security,
     )  # fmt: skip
     try:
         node = await driver.listen()
@@ -102,11 +170,13 @@ async def ask_status(host: str, port: int, timeout: float = 5.0) -> ProxyStatus:
             await rung.wait(timeout)
     finally:
         await driver.stop()
-    if not answers or not answers[0]:
+    if answers and answers[0].refusal:
+        raise StatusUnknown(f"{host}:{port} does not say how it is: {answers[0].refusal}")
+    if not answers or not answers[0].document:
         raise StatusUnknown(
             f"{host}:{port} does not say how it is: ask a proxy, such as those `epicast up` names"
         )
-    return msgspec.json.decode(answers[0], type=ProxyStatus)
+    return decode_status(answers[0].document)
 
 
 class _Question(Protocol[Config]):

@@ -8,10 +8,12 @@ from epicast.core import NodeId, Peer
 class Entry:
     """One peer: address, the newest incarnation heard of, failures in a row to reach it."""
 
-    __slots__ = ("failures", "incarnation", "not_before", "peer")
+    __slots__ = ("failures", "identity", "incarnation", "not_before", "peer")
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
+        self.identity: str | None = None
+        """Who it has proved to be; None: it was never asked."""
         self.incarnation = -1
         self.failures = 0
         self.not_before = 0

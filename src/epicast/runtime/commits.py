@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from epicast.core import EventBatch
+from epicast.core.effects import BeginEpoch, Write
 from epicast.runtime.limits import Limits
 from epicast.runtime.recorder import Recorder
 from epicast.runtime.storage import Failures, Storage, StorageError
@@ -56,7 +57,7 @@ class _Group:
     __slots__ = ("afterwards", "appends", "refused", "saves", "size")
 
     def __init__(self) -> None:
-        self.appends: list[EventBatch] = []
+        self.appends: list[Write] = []
         self.refused: set[int] = set()
         """Streams of which something was not even tried."""
         self.saves: dict[str, bytes] = {}
@@ -97,7 +98,7 @@ class Commits:
         self._reader: asyncio.Task[None] | None = None
         self._reads: deque[tuple[int, int, int, int]] = deque()
 
-    def append(self, batch: EventBatch) -> None:
+    def append(self, batch: Write) -> None:
         size = batch.wire_size()
         if self._storage is None:
             self._refuse(batch, "no disk")
@@ -188,11 +189,12 @@ class Commits:
                     self._answer(AppendFailed(batch.stream, batch.first, _NOT_TRIED))
         return group
 
-    def _continues(self, batch: EventBatch) -> bool:
+    def _continues(self, batch: Write) -> bool:
         epoch, first = self._failed.get(batch.stream, (0, 0))
         if not first or batch.epoch < epoch:
             return True  # nothing failed, or the storage will say what is wrong
-        if batch.epoch > epoch or batch.first <= first <= batch.last:
+        anew = isinstance(batch, BeginEpoch) or batch.epoch > epoch
+        if anew or batch.first <= first <= batch.last:
             del self._failed[batch.stream]
             return True
         return batch.last < first
@@ -226,7 +228,8 @@ class Commits:
         for batch in group.appends:
             stream = batch.stream
             if stream not in failures:
-                ends[stream] = batch.last
+                if isinstance(batch, EventBatch):
+                    ends[stream] = batch.last
             elif stream not in group.refused:
                 group.refused.add(stream)
                 self._failed[stream] = (batch.epoch, batch.first)
@@ -260,7 +263,7 @@ class Commits:
         self._recorder.drop("read failed", stream=stream, first=first)
         return []
 
-    def _refuse(self, batch: EventBatch, reason: str) -> None:
+    def _refuse(self, batch: Write, reason: str) -> None:
         self._refused = True
         if self._storage is not None:
             self._failed.setdefault(batch.stream, (batch.epoch, batch.first))

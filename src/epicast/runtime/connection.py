@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 from typing import Protocol as Interface
 
+from msgspec.structs import replace
+
 from epicast.core import AnyMessage, Buffer, WireError
+from epicast.deployment.certificates import CertificateNames
+from epicast.runtime.messages import Declined
 from epicast.wire import FrameDecoder, Handshake
 from epicast.wire.handshake import MAX_HANDSHAKE_BYTES, Hello
 
 if TYPE_CHECKING:
     from epicast.runtime.limits import Limits
     from epicast.runtime.link import Link
+    from epicast.runtime.meter import Meter
 
 
 class Owner(Interface):
@@ -30,6 +36,12 @@ class Owner(Interface):
 
     def on_frames(self, connection: Connection, messages: list[AnyMessage], size: int) -> None:
         """Whole messages came, in `size` bytes."""
+
+    def on_unknown(self, connection: Connection, type_ids: list[int]) -> None:
+        """Messages came that only a later version knows; they were passed over."""
+
+    def on_not_encrypted(self, connection: Connection, reason: str) -> None:
+        """One side does not trust the other, or is not what it should be; nothing will come."""
 
     def on_wire_error(self, connection: Connection, error: WireError) -> None:
         """The peer sent what it must not; nothing more will come from it."""
@@ -56,6 +68,16 @@ class Connection(asyncio.BufferedProtocol):
         """What it brought since the protocol's last step."""
         self.link: Link | None = None
         """Set while it is the link's connection, or was and is closing."""
+        self.identity: str | None = None
+        """Who the peer has proved to be, where that is asked."""
+        self.declined: Declined | None = None
+        """What the peer said instead of using the connection."""
+        self.counted_host: str | None = None
+        """Under which address it counts among those who came by themselves."""
+        self.counted_identity: str | None = None
+        self.meter: Meter | None = None
+        self.throttled = False
+        """It brought too much in too little time, and is not read for a while."""
         self.transport: asyncio.Transport
         self._owner = owner
         self._limits = limits
@@ -67,6 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._failed = False
         self._is_open = False
         self._timer: asyncio.TimerHandle | None = None
+        self._throttle_timer: asyncio.TimerHandle | None = None
 
     @property
     def remote(self) -> Hello:
@@ -77,6 +100,18 @@ class Connection(asyncio.BufferedProtocol):
     def introduced(self) -> bool:
         return self._handshake.remote is not None
 
+    def take_token(self) -> str:
+        """What the peer proves itself with; it is not kept here any longer."""
+        token = self.remote.token
+        if token:
+            self._handshake.remote = replace(self.remote, token="")
+        return token
+
+    @property
+    def certificate(self) -> CertificateNames | None:
+        """The peer's, which was verified; None if it showed none."""
+        return None
+
     @property
     def peer_host(self) -> str:
         """The address the peer's packets come from."""
@@ -84,12 +119,15 @@ class Connection(asyncio.BufferedProtocol):
         return str(name[0]) if name else ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=self._limits.transport_buffer_bytes)
-        self._set_options(transport.get_extra_info("socket"))
-        self._is_open = True
+        self._take(cast(asyncio.Transport, transport))
         self.transport.write(self._handshake.outgoing)
         self._owner.on_open(self)
+
+    def _take(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        transport.set_write_buffer_limits(high=self._limits.transport_buffer_bytes)
+        self._set_options(transport.get_extra_info("socket"))
+        self._is_open = True
 
     def _set_options(self, sock: socket.socket) -> None:
         """No waiting for more to send; and notice a peer whose machine is gone without a word."""
@@ -118,12 +156,12 @@ class Connection(asyncio.BufferedProtocol):
             self._greet(nbytes)
             return
         self._unreported += nbytes  # of a frame that came in several pieces: all of them
-        messages = self._decoder.received(nbytes)
+        decoder = self._decoder
+        messages = decoder.received(nbytes)
         if messages:
             size, self._unreported = self._unreported, 0
             self._owner.on_frames(self, messages, size)
-        if self._decoder.error is not None:
-            self._fail(self._decoder.error)
+        self._report(decoder)
 
     def _greet(self, nbytes: int) -> None:
         self._greeted += nbytes
@@ -142,8 +180,15 @@ class Connection(asyncio.BufferedProtocol):
             messages = self._decoder.feed(rest)
             if messages:
                 self._owner.on_frames(self, messages, len(rest))
-            if self._decoder.error is not None:
-                self._fail(self._decoder.error)
+            self._report(self._decoder)
+
+    def _report(self, decoder: FrameDecoder) -> None:
+        """Whatever came besides messages."""
+        if decoder.unknown:
+            type_ids, decoder.unknown = decoder.unknown, []
+            self._owner.on_unknown(self, type_ids)
+        if decoder.error is not None and not self._failed:
+            self._fail(decoder.error)
 
     def _fail(self, error: WireError) -> None:
         self._failed = True
@@ -175,6 +220,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._failed = True
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
         if self._is_open:
             self._is_open = False
             self._owner.on_lost(self)
@@ -195,6 +242,26 @@ class Connection(asyncio.BufferedProtocol):
             self.outcome.set_result(False)
         if not self.transport.is_closing():
             self.transport.abort()
+
+    def close_politely(self, delay_ns: int) -> None:
+        """Close it once what was written has been sent, or some time later in any case."""
+        self.abort_after(delay_ns)
+        if self.outcome is not None and not self.outcome.done():
+            self.outcome.set_result(False)
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    def throttle(self, delay_ns: int, read_on: Callable[[Connection], None]) -> None:
+        """Not to be read before some time has passed."""
+
+        def over() -> None:
+            self.throttled = False
+            read_on(self)
+
+        if not self.throttled:
+            self.throttled = True
+            self.transport.pause_reading()
+            self._throttle_timer = asyncio.get_running_loop().call_later(delay_ns / 1e9, over)
 
     def abort_after(self, delay_ns: int) -> None:
         self.cancel_timer()

@@ -33,7 +33,12 @@ class DatagramPort(asyncio.DatagramProtocol):
         inbox: Inbox,
         recorder: Recorder,
         wake: Callable[[], None],
+        *,
+        usable: bool = True,
     ) -> None:
+        """Datagrams are not encrypted: where connections are, they are not `usable`, and what would
+        go as one goes through the connection. There is no sending to groups then."""
+        self.usable = usable
         self.receiving = False
         """Datagrams that come before the protocol has started are for nobody."""
         self._limits = limits
@@ -134,7 +139,7 @@ class DatagramPort(asyncio.DatagramProtocol):
             recorder.drop("too many datagrams", 0, len(data))
             return
         try:
-            source, incarnation, messages = decode_datagram(data, self._codec)
+            source, incarnation, messages, unknown = decode_datagram(data, self._codec)
         except WireError as error:
             recorder.wire_error(error.reason)
             recorder.drop("bad datagram", 0, len(data))
@@ -147,11 +152,14 @@ class DatagramPort(asyncio.DatagramProtocol):
         if entry is not None and incarnation < entry.incarnation:
             recorder.drop("earlier incarnation", source, len(data))
             return
+        for _ in unknown:
+            recorder.wire_error("unknown_type")
         recorder.datagrams_received += 1
         recorder.bytes_received += len(data)
-        self._waiting += 1
-        self._inbox.add_messages(source, messages)
-        self._wake()
+        if messages:
+            self._waiting += 1
+            self._inbox.add_messages(source, messages)
+            self._wake()
 
     def next_turn(self) -> None:
         """What was received has been taken."""
@@ -169,6 +177,9 @@ class DatagramPort(asyncio.DatagramProtocol):
 
     def join(self, group: Group) -> None:
         if group in self._groups:
+            return
+        if not self.usable:
+            self._recorder.drop("no groups where connections are encrypted")
             return
         if len(self._groups) >= self._limits.max_groups:
             self._recorder.drop("too many groups")

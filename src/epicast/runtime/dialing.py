@@ -9,6 +9,7 @@ from random import Random
 from epicast.runtime.addresses import Entry
 from epicast.runtime.connection import Connection
 from epicast.runtime.limits import Limits
+from epicast.runtime.messages import DeclineCode
 from epicast.runtime.recorder import Recorder
 
 
@@ -30,8 +31,12 @@ class Dialer:
                 self._recorder.reconnects += 1
                 await asyncio.sleep(self._backoff_ns(attempt - 1) / 1e9)
             self._recorder.dial_attempts += 1
-            if await self._attempt(entry, connection()):
+            attempted = connection()
+            if await self._attempt(entry, attempted):
                 return
+            declined = attempted.declined
+            if declined is not None and declined.code is DeclineCode.IDENTITY:
+                break  # the next attempt would end the same way
         entry.failures += 1
         pause = self._backoff_ns(self._limits.connect_attempts + entry.failures)
         entry.not_before = self._clock() + int(pause)

@@ -4,25 +4,38 @@ The node with the lower id decides. It says `Accepted` on the connection it take
 the other node sends nothing before it hears that. Two connections opened at the same time, one from
 each side, therefore end as one, and neither protocol notices.
 
-Every connection stands at the door until it is agreed on, for a bounded time.
+Every connection stands at the door until it is agreed on, for a bounded time. Where there is a
+gate, it is asked who the peer is before anything is remembered of it; who is not let in is told
+why.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Collection
+
+from msgspec.structs import replace
 
 from epicast.core import AnyMessage, NodeId, Peer, WireError
+from epicast.deployment.access import Verdict
 from epicast.runtime.addresses import AddressBook
 from epicast.runtime.connection import Connection
+from epicast.runtime.crowd import Crowd
+from epicast.runtime.gate import Complaints, Security
 from epicast.runtime.limits import Limits
 from epicast.runtime.links import LinkTable
-from epicast.runtime.messages import Accepted
+from epicast.runtime.messages import Accepted, DeclineCode, Declined
+from epicast.runtime.meter import Meter
 from epicast.runtime.recorder import Recorder
+from epicast.runtime.secure_connection import SCRATCH_BYTES, SecureConnection
 from epicast.wire import FrameEncoder, Handshake, Hello
 
 log = logging.getLogger("epicast.runtime")
 _ANYWHERE = ("", "0.0.0.0", "::")
+
+OnDeclined = Callable[[NodeId, Declined], None]
+"""A peer that was dialled does not let this node in."""
 
 
 class Doorkeeper:
@@ -35,47 +48,90 @@ class Doorkeeper:
         book: AddressBook,
         links: LinkTable,
         recorder: Recorder,
+        security: Security | None = None,
+        trusted: Collection[NodeId] = (),
+        on_declined: OnDeclined | None = None,
     ) -> None:
+        """`trusted`: nodes whose rate is not limited, where there is no gate to say so."""
         self._hello = hello
+        self._dialing_hello = replace(hello, token=security.token) if security else hello
+        self._security = security
+        self._trusted = trusted
+        self._on_declined = on_declined
+        self._crowd = Crowd(limits)
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES if security else 0))
+        self._leaving: dict[Connection, None] = {}
+        """Those who were told why they are not let in, until they are gone."""
+        self._complaints = Complaints(log)
+        self._encoder = FrameEncoder()
         self._limits = limits
         self._book = book
         self._links = links
         self._recorder = recorder
         self._at_the_door: dict[Connection, None] = {}
-        self._accepted = FrameEncoder().encode(Accepted())
+        self._accepted = self._encoder.encode(Accepted())
         self._all_gone: asyncio.Future[None] | None = None
+        self._unknown_types: set[int] = set()
+        """Of messages that were passed over: each is worth one line."""
         links.make_connection = self.dial
 
     def accept(self) -> Connection:
         """For a peer that knocks."""
-        return Connection(self, self._limits, Handshake(self._hello), dialed=False)
+        return self._connection(Handshake(self._hello), None)
 
     def dial(self, peer: NodeId) -> Connection:
         """For knocking at a peer's door."""
-        handshake = Handshake(self._hello, expected=peer)
-        return Connection(self, self._limits, handshake, dialed=True)
+        entry = self._book.get(peer)
+        host = entry.peer.host if entry is not None else ""
+        return self._connection(Handshake(self._dialing_hello, expected=peer), host)
+
+    def _connection(self, handshake: Handshake, host: str | None) -> Connection:
+        if self._security is None:
+            return Connection(self, self._limits, handshake, dialed=host is not None)
+        tls = self._security.tls
+        context = tls.accepting if host is None else tls.dialing
+        assert context is not None, "a node that listens has a certificate"
+        name = None if host is None else tls.server_name or host
+        return SecureConnection(
+            self, self._limits, handshake, context=context, server_name=name, scratch=self._scratch
+        )
 
     # -- what connections report -----------------------------------------------------------------
 
     def on_open(self, connection: Connection) -> None:
-        crowd = len(self._links.links) + len(self._at_the_door)
         if self._links.stopping:
             connection.transport.abort()
-        elif not connection.dialed and crowd >= self._limits.max_connections:
-            self._recorder.drop("too many connections")
-            connection.transport.abort()
-        else:
-            self._at_the_door[connection] = None
-            connection.abort_after(self._limits.connect_timeout_ns)
+            return
+        if not connection.dialed:
+            host, peers = connection.peer_host, len(self._links.links)
+            objection = self._crowd.objection(host, peers, len(self._at_the_door))
+            connection.counted_host = host
+            self._crowd.enter(host)
+            if objection:
+                self._recorder.drop("too many connections")
+                self._decline(connection, DeclineCode.BUSY, f"{objection}: try again later")
+                return
+        self._at_the_door[connection] = None
+        connection.abort_after(self._limits.connect_timeout_ns)
 
     def on_introduced(self, connection: Connection) -> None:
         if connection not in self._at_the_door:
+            return
+        refusal = self._examine(connection)
+        if refusal is not None:
+            self._recorder.drop("declined", connection.remote.node.id)
+            who, where = connection.remote.node, connection.peer_host
+            text = "node %d does not let in node %s at %s: %s"
+            self._complain(text, self._hello.node.id, who, where, refusal.reason)
+            self._decline(connection, refusal.code, refusal.reason)
             return
         hello = connection.remote
         node = hello.node
         if node.host in _ANYWHERE:
             node = Peer(node.id, connection.peer_host, node.port)
         entry = self._book.learn(node)
+        if entry is not None and connection.identity is not None:
+            entry.identity = connection.identity
         link = self._links.links.get(node.id)
         if entry is None or hello.incarnation < entry.incarnation:
             self._recorder.drop("earlier incarnation", node.id)
@@ -88,7 +144,54 @@ class Doorkeeper:
             connection.write(list(self._accepted))
             self._let_in(connection)
 
+    def _examine(self, connection: Connection) -> Declined | None:
+        """What stands against a peer that has introduced itself."""
+        node, token = connection.remote.node.id, connection.take_token()
+        verdict = Verdict(trusted=node in self._trusted)
+        if self._security is not None:
+            verdict = self._security.gate.examine(node, token, connection.certificate)
+            if verdict.refusal:
+                return Declined(DeclineCode.IDENTITY, verdict.refusal)
+            entry = self._book.get(node)
+            if entry is not None and entry.identity not in (None, verdict.identity):
+                reason = f"the id {node} is that of somebody else: connect with an id of your own"
+                return Declined(DeclineCode.IDENTITY, reason)
+            if not verdict.trusted and not connection.dialed:
+                objection = self._crowd.objection_to(verdict.identity)
+                if objection:
+                    return Declined(DeclineCode.BUSY, f"{objection}: try again later")
+                self._crowd.admit(verdict.identity)
+                connection.counted_identity = verdict.identity
+            connection.identity = verdict.identity
+        if not verdict.trusted:
+            connection.meter = Meter.wanted(self._limits, self._recorder.clock())
+        return None
+
+    def _decline(self, connection: Connection, code: DeclineCode, reason: str) -> None:
+        """Say why, and close."""
+        self._at_the_door.pop(connection, None)
+        self._leaving[connection] = None
+        connection.write(self._encoder.encode(Declined(code, reason)))
+        connection.close_politely(self._limits.connect_timeout_ns)
+
+    def _handle_declined(self, connection: Connection, message: Declined) -> None:
+        peer = connection.remote.node
+        connection.declined = message
+        self._recorder.drop("declined by the peer", peer.id)
+        self._turn_away(connection)
+        if connection.dialed and self._on_declined is not None:
+            self._on_declined(peer.id, message)
+        else:
+            text = "node %d is not let in by %s: %s"
+            self._complain(text, self._hello.node.id, peer, message.reason)
+
+    def _complain(self, text: str, *arguments: object) -> None:
+        self._complaints.warn(self._recorder.clock(), text, *arguments)
+
     def on_frames(self, connection: Connection, messages: list[AnyMessage], size: int) -> None:
+        if type(messages[0]) is Declined:
+            self._handle_declined(connection, messages[0])
+            return
         if connection in self._at_the_door:
             decides = self._hello.node.id < connection.remote.node.id
             if decides or not isinstance(messages[0], Accepted):
@@ -101,6 +204,30 @@ class Doorkeeper:
         if link is not None and not self._links.stopping:
             link.used_at = self._recorder.clock()
             self._links.intake.take(link, connection, messages, size)
+
+    def on_unknown(self, connection: Connection, type_ids: list[int]) -> None:
+        if connection in self._at_the_door:
+            error = WireError("malformed", "frames on a connection that is not agreed on")
+            self.on_wire_error(connection, error)
+            return
+        for type_id in type_ids:
+            self._recorder.wire_error("unknown_type")
+            if type_id not in self._unknown_types:
+                self._unknown_types.add(type_id)
+                log.warning(
+                    "node %d passes over messages of type %d from %s, which speaks revision %d; "
+                    "this node speaks %d: upgrade it",
+                    self._hello.node.id, type_id, connection.remote.node,
+                    connection.remote.revision, self._hello.revision,
+                )  # fmt: skip
+
+    def on_not_encrypted(self, connection: Connection, reason: str) -> None:
+        self._recorder.drop("not encrypted")
+        text = "node %d has no encrypted connection with %s: %s"
+        self._complain(text, self._hello.node.id, connection.peer_host, reason)
+        self._at_the_door.pop(connection, None)
+        self._leaving[connection] = None
+        connection.close_politely(self._limits.connect_timeout_ns)
 
     def on_wire_error(self, connection: Connection, error: WireError) -> None:
         self._recorder.wire_error(error.reason)
@@ -117,7 +244,15 @@ class Doorkeeper:
         self._links.end_of_input(connection)
 
     def on_lost(self, connection: Connection) -> None:
+        self._leaving.pop(connection, None)
         self._turn_away(connection)
+        if connection.counted_host is not None:
+            self._crowd.leave(connection.counted_host)
+        if connection.counted_identity is not None:
+            self._crowd.dismiss(connection.counted_identity)
+        self._tell_if_all_gone()
+
+    def _tell_if_all_gone(self) -> None:
         if self._all_gone is not None and not self._all_gone.done() and not self.crowd:
             self._all_gone.set_result(None)
 
@@ -136,13 +271,14 @@ class Doorkeeper:
     @property
     def crowd(self) -> int:
         """Connections of any kind."""
-        return len(self._at_the_door) + self._links.open_connections
+        waiting = len(self._at_the_door) + len(self._leaving)
+        return waiting + self._links.open_connections
 
     async def close(self) -> None:
         """Write what is queued, close everything, wait for it; not for longer than is allowed."""
         await self._links.call_off_dials()
         self._links.close_all()
-        for connection in list(self._at_the_door):
+        for connection in [*self._at_the_door, *self._leaving]:
             connection.transport.abort()
         if self.crowd:
             self._all_gone = asyncio.get_running_loop().create_future()
@@ -152,7 +288,7 @@ class Doorkeeper:
     def abort(self) -> None:
         """Close everything at once."""
         self._links.abort_all()
-        for connection in list(self._at_the_door):
+        for connection in [*self._at_the_door, *self._leaving]:
             self._turn_away(connection)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Any
 
 from epicast.core import (
+    AnyMessage,
     EventBatch,
     NodeId,
     Peer,
@@ -27,18 +28,19 @@ from epicast.core.sampling import derive_seed
 from epicast.runtime.addresses import AddressBook
 from epicast.runtime.commits import Commits
 from epicast.runtime.datagrams import DatagramPort
-from epicast.runtime.doorkeeper import Doorkeeper
+from epicast.runtime.doorkeeper import Doorkeeper, OnDeclined
 from epicast.runtime.engine import Engine, OnDelivery, OnTopicDelivery
 from epicast.runtime.errors import DriverError, NoRoom
+from epicast.runtime.gate import Security
 from epicast.runtime.inbox import Inbox
 from epicast.runtime.limits import Limits
 from epicast.runtime.links import LinkTable
 from epicast.runtime.operations import OnAcknowledge, OnNotice, OnRefuse
-from epicast.runtime.outbound import Outbound
+from epicast.runtime.outbound import Outbound, Service
 from epicast.runtime.publishers import Publishers
 from epicast.runtime.recorder import Recorder
 from epicast.runtime.storage import Storage
-from epicast.wire import Hello
+from epicast.wire import WIRE_REVISION, Hello
 
 log = logging.getLogger("epicast.runtime")
 
@@ -64,27 +66,39 @@ class NodeDriver:
         on_acknowledge: OnAcknowledge | None = None,
         on_refuse: OnRefuse | None = None,
         on_notice: OnNotice | None = None,
+        on_declined: OnDeclined | None = None,
         listens: bool = True,
+        services: Mapping[NodeId, Service] | None = None,
+        security: Security | None = None,
+        trusted: Collection[NodeId] = (),
     ) -> None:
         """A node that does not listen has no address: it connects to others, nobody to it.
 
-        `seed` is of the jitter between attempts to connect. Without `storage` there is nothing to
-        append to, and the incarnation is the wall-clock time of the start.
+        `services` are peers inside this process: what is sent to them is handed to them, and what
+        they say comes through `hear`. `seed` is of the jitter between attempts to connect. Without
+        `storage` there is nothing to append to, and the incarnation is the wall-clock time of the
+        start. `security` encrypts all connections and decides who is let in; datagrams are not used
+        then. `trusted` are nodes whose rate is not limited, where security does not decide.
         """
         self.node = Peer(node_id, host, port) if listens else Peer(node_id)
         self._listens = listens
         self.limits = limits or Limits()
         self._cluster = cluster
+        self._services = services or {}
         self._seed = seed
         self._storage = storage
+        self._security = security
+        self._trusted = trusted
+        self._on_declined = on_declined
         self._callbacks = (on_delivery, on_topic_delivery, on_acknowledge, on_refuse, on_notice)
         self._recorder = Recorder(node_id, trace)
         self._book = AddressBook(self.limits.max_addresses)
         self._inbox = Inbox()
         self._publishers = Publishers(self.limits.max_waiting_publishers)
         self._datagrams = DatagramPort(
-            self.limits, self._book, self._inbox, self._recorder, self._wake
-        )
+            self.limits, self._book, self._inbox, self._recorder, self._wake,
+            usable=security is None,
+        )  # fmt: skip
         self._links = LinkTable(
             node_id, self.limits, self._book, self._inbox, self._recorder,
             Random(derive_seed(seed, "driver", node_id)), self._wake,
@@ -95,6 +109,7 @@ class NodeDriver:
         self._engine: Engine | None = None
         self._protocol: Protocol[Any] | None = None
         self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped = False
         self._scheduled = False
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -108,7 +123,10 @@ class NodeDriver:
         """Bind TCP and UDP to one port number; returns who this node is from now on."""
         if self._ended is not None:
             raise DriverError("a driver listens only once: make a new one for each start")
-        self._ended = asyncio.get_running_loop().create_future()
+        if self._listens and self._security is not None and self._security.tls.accepting is None:
+            raise DriverError("a node that listens needs a certificate to be known by")
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
         if self._storage is not None:
             try:
                 self._recovered = await self._storage.recover()
@@ -120,9 +138,12 @@ class NodeDriver:
         if self._listens:
             self._server, port = await self._bind()
             self.node = Peer(self.node.id, self.node.host, port)
-        hello = Hello(self.node, self._recovered.incarnation, self._cluster)
+        hello = Hello(self.node, self._recovered.incarnation, self._cluster, WIRE_REVISION)
         self._datagrams.introduce(hello)
-        self._doorkeeper = Doorkeeper(hello, self.limits, self._book, self._links, self._recorder)
+        self._doorkeeper = Doorkeeper(
+            hello, self.limits, self._book, self._links, self._recorder, self._security,
+            self._trusted, self._on_declined,
+        )  # fmt: skip
         return self.node
 
     async def _bind(self) -> tuple[asyncio.Server, int]:
@@ -138,6 +159,8 @@ class NodeDriver:
                 continue
             listener = server.sockets[0]
             address, port = listener.getsockname()[:2]
+            if not self._datagrams.usable:
+                return server, port
             try:
                 await self._datagrams.open(listener.family, address, port)
                 return server, port
@@ -159,7 +182,9 @@ class NodeDriver:
         if self._doorkeeper is None or self._engine is not None or self._stopped:
             raise DriverError("start comes once, after listen and before stop")
         self._recorder.start()
-        outbound = Outbound(self.limits, self._links, self._datagrams, self._recorder)
+        outbound = Outbound(
+            self.limits, self._links, self._datagrams, self._recorder, self._services
+        )
         self._engine = Engine(
             self._book, self._inbox, self._publishers, self._recorder, self._links,
             self._datagrams, outbound, self._commits, self._wake, *self._callbacks,
@@ -292,6 +317,17 @@ class NodeDriver:
 
     # -- the loop --------------------------------------------------------------------------------
 
+    def hear(self, source: NodeId, message: AnyMessage) -> None:
+        """A service in this process says something; to be called in any thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._take_in, source, message)
+
+    def _take_in(self, source: NodeId, message: AnyMessage) -> None:
+        if self._protocol is not None and self._error is None:
+            self._inbox.add_messages(source, [message])
+            self._wake()
+
     def wake(self) -> None:
         """Have a step run soon: the protocol was changed from outside, as by `Host.add`."""
         self._wake()
@@ -323,6 +359,11 @@ class NodeDriver:
             self._idle_timer = None
 
     # -- looking inside --------------------------------------------------------------------------
+
+    def identity_of(self, peer: NodeId) -> str | None:
+        """Who a peer has proved to be; None if it has not, or nobody asked."""
+        entry = self._book.get(peer)
+        return None if entry is None else entry.identity
 
     def statistics(self) -> dict[str, int]:
         """Counters since the start, and what is queued now."""

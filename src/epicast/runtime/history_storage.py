@@ -17,28 +17,26 @@ from pathlib import Path
 from msgspec import Struct
 
 from epicast.core import ConfigError, EpicastError, EventBatch, Recovered
+from epicast.core.effects import BeginEpoch, Write
+from epicast.core.epochs import left_of_epoch_ns, new_epoch
 from epicast.log import (
     DiskDirectory,
     GcPolicy,
     History,
     LogConfig,
     LogError,
-    RecoveryReport,
     Statistics,
     SyncTicket,
     gc_payload,
     in_memory,
     warm_up,
 )
+from epicast.log.restarts import may_have_lost, write
 from epicast.runtime.saved_state import State, StateError, StateFile
 from epicast.runtime.storage import Failures, StorageError
 
 log = logging.getLogger("epicast.runtime")
 
-_EPOCHS_SINCE_NS = 1_262_304_000 * 1_000_000_000
-"""New epochs are counted from the beginning of 2010 in quarters of a second: until 2044 they fit
-into the 32 bits they have in a batch."""
-_EPOCH_NS = 250_000_000
 _COMPACTED_AT_A_TIME = 1 << 20
 """Bytes: a few milliseconds of the loop's time."""
 _MOST_UNSYNCED_BYTES = 64 << 20
@@ -85,7 +83,10 @@ class HistoryStorage:
         self._histories: dict[int, History] = {}
         self._locks = {stream: asyncio.Lock() for stream in self._stores}
         """Held while a history is being synced in another thread."""
-        self._complaints: dict[int, str] = {}
+        self._complaints: dict[int, tuple[str, int]] = {}
+        """What upkeep of a history ran into, and when it first did."""
+        self._doubtful: set[int] = set()
+        """Streams that may have lost events, and whose epoch others decide on."""
         self._on_stored = on_stored
 
     # -- life ------------------------------------------------------------------------------------
@@ -100,6 +101,7 @@ class HistoryStorage:
             dict(self._state.saved),
             {stream: history.epoch for stream, history in self._histories.items()},
             {stream: history.publishers() for stream, history in self._histories.items()},
+            frozenset(self._doubtful),
         )
 
     async def close(self) -> None:
@@ -125,11 +127,12 @@ class HistoryStorage:
         opened: dict[int, History] = {}
         try:
             state = self._state or (self._file.load() if self._file is not None else State())
+            is_new = self._file is not None and not state.incarnation
             incarnation = max(state.incarnation + 1, self._wall_clock_ns())
             state = State(incarnation, state.saved)
             if self._file is not None:
                 self._file.write(state)
-            epoch = self._new_epoch()
+            epoch = self._new_epoch(is_new)
             for stream, store in self._stores.items():
                 if stream not in self._histories:
                     opened[stream] = self._open_stream(stream, store, epoch)
@@ -142,17 +145,19 @@ class HistoryStorage:
             stream: opened.get(stream) or self._histories[stream] for stream in self._stores
         }
 
-    def _new_epoch(self) -> int:
+    def _new_epoch(self, is_new: bool) -> int:
         """One that no earlier process has used, as long as clocks do not go back.
 
-        Who keeps nothing on disk waits until it has begun: whoever was started before had an
-        earlier one, or was ended before it could use its own.
+        Who keeps nothing on disk, or finds nothing there, waits until it has begun: whoever was
+        started before had an earlier one, or was ended before it could use its own.
         """
-        epoch, passed = divmod(self._wall_clock_ns() - _EPOCHS_SINCE_NS, _EPOCH_NS)
-        if any(s.owned and s.folder is None for s in self._stores.values()) and not self._histories:
-            time.sleep((_EPOCH_NS - passed) / 1e9)
-            epoch += 1
-        return max(1, epoch)
+        now = self._wall_clock_ns()
+        owned = [store for store in self._stores.values() if store.owned]
+        if not self._histories and any(is_new or store.folder is None for store in owned):
+            left = left_of_epoch_ns(now)
+            time.sleep(left / 1e9)
+            now += left
+        return new_epoch(now)
 
     def _open_stream(self, stream: int, store: StreamStore, epoch: int) -> History:
         # What an earlier process or folder held under these numbers is not known here.
@@ -174,7 +179,9 @@ class HistoryStorage:
         found = history.recovery
         if found.truncation is not None:
             log.warning("stream %d was cut at %d: %s", stream, found.end, found.truncation)
-        if store.owned and may_have_lost(found, history.config):
+        if not store.owned and may_have_lost(found, history.config):
+            self._doubtful.add(stream)
+        elif may_have_lost(found, history.config):
             history.raise_epoch(max(history.epoch + 1, epoch))
             log.warning(
                 "stream %d was not closed in good order and may have lost events after %d; it "
@@ -185,9 +192,7 @@ class HistoryStorage:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def commit_now(
-        self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]
-    ) -> Failures | None:
+    def commit_now(self, appends: Sequence[Write], saves: Mapping[str, bytes]) -> Failures | None:
         """None if something is to be saved or synced on a disk."""
         if saves and self._file is not None:
             return None
@@ -201,7 +206,7 @@ class HistoryStorage:
             self._state = State(self._state.incarnation, {**self._state.saved, **saves})
         return failures
 
-    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> Failures:
+    async def commit(self, appends: Sequence[Write], saves: Mapping[str, bytes]) -> Failures:
         """Values are saved even if some of the streams fail, but not if all of them do."""
         by_stream = _by_stream(appends)
         state = await self._prepare(saves)
@@ -229,27 +234,30 @@ class HistoryStorage:
     def _is_on_files(self, stream: int) -> bool:
         return self._stores[stream].folder is not None
 
-    def _must_wait(self, stream: int, batches: list[EventBatch]) -> bool:
+    def _must_wait(self, stream: int, writes: list[Write]) -> bool:
         history = self._histories.get(stream)
         if history is None or not self._locks[stream].locked():
             return self._promises_disk(stream)
         # Starting over would take files away from whoever is syncing them.
-        return self._promises_disk(stream) or any(b.epoch > history.epoch for b in batches)
+        return self._promises_disk(stream) or any(
+            isinstance(write, BeginEpoch) or write.epoch > history.epoch for write in writes
+        )
 
-    def _append_all(self, by_stream: Mapping[int, list[EventBatch]]) -> dict[int, str]:
+    def _append_all(self, by_stream: Mapping[int, list[Write]]) -> dict[int, str]:
         failures: dict[int, str] = {}
-        for stream, batches in by_stream.items():
+        for stream, writes in by_stream.items():
             try:
-                append(self.history(stream), batches)
+                write(self.history(stream), writes)
             except (EpicastError, OSError) as error:
                 log.warning("stream %d cannot be appended to: %s", stream, error)
                 failures[stream] = str(error)
         return failures
 
-    def _tell(self, by_stream: Mapping[int, list[EventBatch]], failures: Failures) -> None:
+    def _tell(self, by_stream: Mapping[int, list[Write]], failures: Failures) -> None:
         if self._on_stored is not None:
-            for stream, batches in by_stream.items():
-                if stream not in failures:
+            for stream, writes in by_stream.items():
+                batches = [write for write in writes if isinstance(write, EventBatch)]
+                if stream not in failures and batches:
                     self._on_stored(batches, self._promises_disk(stream))
 
     async def _sync(self, streams: Sequence[int] | set[int]) -> dict[int, str]:
@@ -353,8 +361,9 @@ class HistoryStorage:
                     history.maintain(now_wall_ns, _COMPACTED_AT_A_TIME)
                     self._complaints.pop(stream, None)
                 except (LogError, OSError) as error:
-                    if self._complaints.get(stream) != str(error):
-                        self._complaints[stream] = str(error)
+                    said, since = self._complaints.get(stream, ("", now_wall_ns))
+                    self._complaints[stream] = (str(error), since)
+                    if said != str(error):
                         log.warning("stream %d cannot be maintained: %s", stream, error)
 
     def expiry(self, stream: int, now_wall_ns: int) -> bytes | None:
@@ -366,34 +375,16 @@ class HistoryStorage:
             return None
         return gc_payload(predicate) if predicate is not None else None
 
+    def complaints(self) -> Mapping[int, tuple[str, int]]:
+        """By stream: why its history cannot be maintained, and since when (wall clock)."""
+        return self._complaints
+
     def statistics(self, stream: int) -> Statistics:
         return self.history(stream).statistics()
 
 
-def append(history: History, batches: list[EventBatch]) -> None:
-    """All of it or nothing. A newer epoch begins with its first batch; nothing older is kept."""
-    newest = max(batch.epoch for batch in batches)
-    if newest > history.epoch:
-        while batches[0].epoch < newest:
-            batches = batches[1:]
-        history.reset(newest, batches[0].first)
-    history.append_many(batches)
-
-
-def may_have_lost(found: RecoveryReport, config: LogConfig) -> bool:
-    """Whether events that others may have seen can be missing."""
-    if not found.segments or found.is_complete:
-        return False
-    if config.sync != "disk":
-        return True
-    # What was synced is gone if there was more when the history was closed, or if a whole segment
-    # became useless; half a batch at the end was on its way to the disk when the power went.
-    lost_segments = found.truncation is not None and len(found.truncation.set_aside) > 1
-    return lost_segments or found.closed_at is not None
-
-
-def _by_stream(appends: Sequence[EventBatch]) -> dict[int, list[EventBatch]]:
-    by_stream: dict[int, list[EventBatch]] = {}
-    for batch in appends:
-        by_stream.setdefault(batch.stream, []).append(batch)
+def _by_stream(appends: Sequence[Write]) -> dict[int, list[Write]]:
+    by_stream: dict[int, list[Write]] = {}
+    for each in appends:
+        by_stream.setdefault(each.stream, []).append(each)
     return by_stream

@@ -43,6 +43,15 @@ class Intake:
             connection.unhandled_bytes += size
             if connection.unhandled_bytes > self._limit and not connection.transport.is_closing():
                 connection.transport.pause_reading()
+            if connection.meter is not None:
+                self._charge(connection, len(messages), size)
+
+    def _charge(self, connection: Connection, messages: int, size: int) -> None:
+        assert connection.meter is not None
+        wait = connection.meter.take(self._recorder.clock(), messages, size)
+        if wait and not connection.transport.is_closing():
+            self._recorder.throttled += 1
+            connection.throttle(wait, self._read_on)
 
     def next_turn(self) -> None:
         """All that was taken has been handled."""
@@ -69,5 +78,6 @@ class Intake:
     def _read_on(self, connection: Connection) -> None:
         link = connection.link
         waits = link is not None and link.closing is not None and link.closing is not connection
+        waits = waits or connection.throttled or connection.unhandled_bytes > self._limit
         if not waits and not connection.transport.is_closing():
             connection.transport.resume_reading()

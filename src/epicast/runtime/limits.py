@@ -8,6 +8,8 @@ from epicast.wire import DATAGRAM_HEADER_BYTES, DEFAULT_MAX_FRAME_BYTES
 
 _MILLISECOND = 1_000_000
 _SECOND = 1_000_000_000
+UNLIMITED = 1 << 40
+"""Of anything counted per connection, address or identity: as good as no limit."""
 
 
 class Limits(Config, frozen=True, kw_only=True):
@@ -29,6 +31,16 @@ class Limits(Config, frozen=True, kw_only=True):
     overtake any more."""
     max_connections: int = 1024
     """Peers connected, being connected to, or knocking."""
+    max_connections_per_address: int = UNLIMITED
+    """From one host, knocking or let in."""
+    max_connections_per_identity: int = UNLIMITED
+    """Of one identity, where connections have one; other proxies are not counted."""
+    max_knocking: int = 1024
+    """Who has connected and not been let in yet."""
+    max_messages_per_second: int = UNLIMITED
+    """On one connection that is not another proxy's; more is left in the socket until later."""
+    max_receive_bytes_per_second: int = UNLIMITED
+    """The same in bytes."""
     max_addresses: int = 65_536
     """Peers whose address is remembered; those not used for longest are forgotten."""
     connect_timeout_ns: int = 3 * _SECOND

@@ -52,6 +52,7 @@ class OperationRunner:
             fx.Join: lambda op: datagrams.join(op.group),
             fx.Leave: lambda op: datagrams.leave(op.group),
             fx.Append: lambda op: commits.append(op.batch),
+            fx.BeginEpoch: commits.append,
             fx.Save: lambda op: commits.save(op.name, op.value),
             fx.SendAfterAppend: self._send_after_append,
             fx.DeliverAfterAppend: self._deliver_after_append,

@@ -17,8 +17,8 @@ class Recorder:
     __slots__ = (
         "bytes_received", "bytes_sent", "connections_made", "datagrams_received",
         "datagrams_sent", "delivered_events", "dial_attempts", "drops", "frames_received",
-        "frames_sent", "node", "now", "published_events", "reconnects", "steps", "trace",
-        "wall_offset", "wire_errors",
+        "frames_sent", "node", "now", "published_events", "reconnects", "steps", "throttled",
+        "trace", "wall_offset", "wire_errors",
     )  # fmt: skip
 
     def __init__(self, node: NodeId, trace: Trace | None) -> None:
@@ -39,6 +39,8 @@ class Recorder:
         self.dial_attempts = 0
         self.reconnects = 0
         """Attempts to connect that were not the first."""
+        self.throttled = 0
+        """How often a connection that brought too much was left unread for a while."""
         self.drops: dict[str, int] = {}
         self.wire_errors: dict[str, int] = {}
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol as Interface
 
 from epicast.core import EpicastError, EventBatch, Recovered
+from epicast.core.effects import Write
+from epicast.core.epochs import in_epoch
 
 Failures = Mapping[int, str]
 """Streams of which nothing of what was to be appended was stored, and why."""
@@ -24,7 +26,7 @@ class Storage(Interface):
     async def recover(self) -> Recovered:
         """What earlier starts left behind, and the incarnation of this one."""
 
-    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> Failures:
+    async def commit(self, appends: Sequence[Write], saves: Mapping[str, bytes]) -> Failures:
         """Return once all of it is durable, together, but for the streams named in the answer;
         `StorageError` if none of it is."""
 
@@ -32,9 +34,7 @@ class Storage(Interface):
         """Batches from `first` on: at least one if there is any, then up to `max_bytes`. They
         begin later than asked if what was asked for is not kept any more."""
 
-    def commit_now(
-        self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]
-    ) -> Failures | None:
+    def commit_now(self, appends: Sequence[Write], saves: Mapping[str, bytes]) -> Failures | None:
         """The same at once; None, and nothing was done, if that takes waiting."""
 
     def read_now(self, stream: int, first: int, max_bytes: int) -> list[EventBatch] | None:
@@ -57,15 +57,21 @@ class MemoryStorage:
         epochs = {stream: batches[-1].epoch for stream, batches in self.streams.items()}
         return Recovered(self.starts, ends, dict(self.saved), epochs)
 
-    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> Failures:
+    async def commit(self, appends: Sequence[Write], saves: Mapping[str, bytes]) -> Failures:
         return self.commit_now(appends, saves)
 
     async def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
         return self.read_now(stream, first, max_bytes)
 
-    def commit_now(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> Failures:
+    def commit_now(self, appends: Sequence[Write], saves: Mapping[str, bytes]) -> Failures:
         for batch in appends:
-            self.streams.setdefault(batch.stream, []).append(batch)
+            stored = self.streams.setdefault(batch.stream, [])
+            if isinstance(batch, EventBatch):
+                stored.append(batch)
+            elif batch.keeps:
+                stored[:] = [in_epoch(each, batch.epoch) for each in stored]
+            else:
+                stored.clear()
         self.saved.update(saves)
         return {}
 

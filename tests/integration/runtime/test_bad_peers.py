@@ -49,7 +49,6 @@ def malformed() -> bytes:
 BAD_FRAMES = {
     "corrupt": corrupt,
     "too_large": too_large,
-    "unknown_type": unknown_type,
     "malformed": malformed,
 }
 
@@ -74,6 +73,24 @@ def test_bad_frame(run: Run, reason: str, caplog: pytest.LogCaptureFixture) -> N
         run(main())
     assert f"{reason}: " in caplog.text
     assert "2@127.0.0.1" in caplog.text
+
+
+def test_a_message_of_a_later_version_is_passed_over(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with node(1) as one, hand_made(one.peer, 2) as newer:
+            one.do(lambda fx: fx.connect(newer.handshake._local.node))
+            await eventually(lambda: one.reports(2) == ["up"])
+            good = b"".join(FrameEncoder().encode(Fields(1, "around it", b"")))
+            newer.writer.write(good + unknown_type() + unknown_type() + good)
+            await eventually(lambda: one.messages() == 2 * [Fields(1, "around it", b"")])
+            assert one.count("wire_error.unknown_type") == 2
+            assert one.reports(2) == ["up"]
+
+    with caplog.at_level(logging.WARNING, "epicast.runtime"):
+        run(main())
+    assert caplog.text.count("passes over messages of type 65535 from 2@127.0.0.1") == 1
 
 
 HELLO = Hello(Peer(2), 1, "epicast")

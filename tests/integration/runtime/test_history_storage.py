@@ -13,6 +13,7 @@ from epicast.core import ConfigError, EventBatch, EventKind
 from epicast.core import Run as Published
 from epicast.log import DiskDirectory, GcPolicy, History, LogConfig, split_gc_payload
 from epicast.log.directory import DiskFile
+from epicast.log.segment import HEADER_BYTES
 from epicast.runtime import StorageError
 from epicast.runtime.history_storage import HistoryStorage, StreamStore
 from epicast.runtime.saved_state import StateFile
@@ -152,6 +153,34 @@ def test_an_epoch_in_the_future_is_still_raised(run: Run, tmp_path: Path) -> Non
         store = StreamStore(folder=tmp_path / "4", config=LogConfig(sync="memory"), owned=True)
         found = await HistoryStorage({4: store}, wall_clock_ns=Clock()).recover()
         assert found.epochs == {4: EPOCH + 100}
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("position", "lost"),
+    [(HEADER_BYTES + 20, True), (20, True), (-20, False)],
+    ids=["an old batch", "the header", "the newest batch"],
+)
+def test_damage_is_told_from_a_write_that_was_cut_short(
+    run: Run, tmp_path: Path, position: int, lost: bool
+) -> None:
+    """In the one segment there is: nobody closed it, so nothing says how far it went."""
+
+    async def main() -> None:
+        clock = Clock()
+        stores = {4: StreamStore(folder=tmp_path / "4", owned=True)}
+        storage = HistoryStorage(stores, wall_clock_ns=clock)
+        await storage.recover()
+        await storage.commit([batch(1, epoch=EPOCH), batch(2, epoch=EPOCH)], {})
+        storage.history(4)._segments.close()
+        segment = next((tmp_path / "4").glob("*.seg"))
+        content = bytearray(segment.read_bytes())
+        content[position] ^= 1
+        segment.write_bytes(content)
+        clock.now += SECOND
+        found = await HistoryStorage(stores, wall_clock_ns=clock).recover()
+        assert found.epochs == {4: EPOCH + 4 if lost else EPOCH}
 
     run(main())
 

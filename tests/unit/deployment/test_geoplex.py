@@ -297,8 +297,20 @@ from = "10s"
             "g.toml:13: regions.x.replicas: give either proxy or replicas",
         ),
         (
-            BASE + "[regions.x]\nreplicas = ['h:1', 'h:2']",
-            "g.toml:12: regions.x.replicas: 2 replicas: this version runs one proxy per region",
+            BASE + "[regions.x]\nreplicas = ['h:1', 'h:1']",
+            "g.toml:12: regions.x.replicas[1]: h:1 is the address of two replicas",
+        ),
+        (
+            BASE + "[regions.x]\nreplicas = ['h:1', 'h:2']\nadvertise = 'h:3'",
+            "g.toml:13: regions.x.advertise: several replicas need an address each",
+        ),
+        (
+            BASE + "[regions.x]\nreplicas = ['h:1', 'h:2']\n[evidence]\nfolder = 'e'",
+            "g.toml:13: evidence: audits do not know chains yet, and 'x' has several replicas",
+        ),
+        (
+            BASE + "[coordination]\nservice = 'redis://h:1'",
+            "g.toml:12: coordination.service: expected sqlite:FILE or etcd://HOST:PORT",
         ),
         (
             BASE + "[regions.x]\nreplicas = [\n'h']",

@@ -11,12 +11,14 @@ from epicast.deployment import SimulateSection, StreamWorkload, load_geoplex
 from epicast.deployment.document import GeoplexDocument
 from epicast.deployment.expectations import alternatives, bare, quantity_of
 from epicast.deployment.sections import (
+    CoordinationSection,
     EvidenceSection,
     LinkSection,
     NodeBudget,
     RegionSection,
     StreamSection,
 )
+from epicast.deployment.security_section import IdentitySection, RightSection, SecuritySection
 from epicast.protocols.sprinkler import AgentConfig, ProxyConfig
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +28,11 @@ SECTIONS = {
     "`[regions.NAME]`": RegionSection,
     "`[[links]]`": LinkSection,
     "`[streams.NAME]`": StreamSection,
+    "`[coordination]`": CoordinationSection,
     "`[evidence]`": EvidenceSection,
+    "`[security]`": SecuritySection,
+    "`[security.identities.NAME]`": IdentitySection,
+    "`[[security.rights]]`": RightSection,
     "`[budget.proxy]` and `[budget.agent]`": NodeBudget,
     "`[proxies]`": ProxyConfig,
     "`[agents]`": AgentConfig,

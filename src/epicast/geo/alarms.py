@@ -1,0 +1,85 @@
+"""Alarms in words: for people, and for whoever watches with `epicast status --check`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+
+from epicast.core import NodeId
+from epicast.protocols.sprinkler import Alarm, AlarmKind
+
+
+class AlarmStatus(Struct, frozen=True, kw_only=True):
+    kind: str
+    """One of `AlarmKind`; a later version may know more."""
+    text: str
+    """What is wrong, in a sentence."""
+    for_s: float
+    """How long it has been so."""
+    stream: str = ""
+    other: str = ""
+    """The region that is not heard of, or is further."""
+    behind: int = 0
+
+
+def described(
+    alarms: Iterable[Alarm],
+    now: int,
+    region_of: Callable[[NodeId], str],
+    streams: Mapping[int, str],
+) -> list[AlarmStatus]:
+    """`region_of` a node is its name; empty if it has none."""
+    found = []
+    for alarm in alarms:
+        other = region_of(alarm.peer)
+        stream = streams.get(alarm.stream, str(alarm.stream) if alarm.stream else "")
+        for_s = round(max(0, now - alarm.since) / 1e9, 3)
+        found.append(
+            AlarmStatus(
+                kind=alarm.kind,
+                text=f"{_sentence(alarm, other or 'the proxy', stream)} (for {_about(for_s)})",
+                for_s=for_s,
+                stream=stream,
+                other=other,
+                behind=alarm.behind,
+            )
+        )
+    return found
+
+
+def _sentence(alarm: Alarm, other: str, stream: str) -> str:
+    match alarm.kind:
+        case AlarmKind.UNREACHABLE:
+            return f"nothing is heard of {other}"
+        case AlarmKind.STALLED:
+            return f"{stream} stands still, {alarm.behind} events behind {other}"
+        case AlarmKind.DIVERGED:
+            return (
+                f"{other} has {alarm.behind} events of {stream} that its owner does not have: "
+                "raise the stream's epoch, see `epicast restore`"
+            )
+        case AlarmKind.STORAGE:
+            return f"{stream} cannot be stored: {alarm.detail}"
+        case AlarmKind.REPLICA:
+            return f"a replica of {other} is not heard of"
+        case AlarmKind.OUTSIDE:
+            return "this replica is not in its chain"
+
+
+def maintenance_alarm(stream: str, reason: str, for_ns: int) -> AlarmStatus:
+    """Retention or compaction of a history does not work."""
+    for_s = round(max(0, for_ns) / 1e9, 3)
+    return AlarmStatus(
+        kind=AlarmKind.STORAGE,
+        text=f"the history of {stream} cannot be maintained: {reason} (for {_about(for_s)})",
+        for_s=for_s,
+        stream=stream,
+    )
+
+
+def _about(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

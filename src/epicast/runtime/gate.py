@@ -1,0 +1,91 @@
+"""Who decides about somebody at the door, and what is remembered of the decision."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Protocol as Interface
+
+from msgspec import Struct
+
+from epicast.core import NodeId
+from epicast.deployment.access import Verdict, region_identity
+from epicast.deployment.certificates import CertificateNames
+from epicast.runtime.tls import Tls
+
+_LINES_PER_MINUTE = 20
+_MINUTE_NS = 60_000_000_000
+
+
+class Gate(Interface):
+    def examine(self, node: NodeId, token: str, names: CertificateNames | None) -> Verdict:
+        """About somebody whose certificate, if there is one, was verified."""
+
+
+class Security(Struct, frozen=True):
+    """How a node's connections are protected; without, they are not."""
+
+    tls: Tls
+    gate: Gate
+    token: str = ""
+    """What this node proves itself with to whom it dials."""
+
+    def __repr__(self) -> str:
+        return f"Security({self.tls})"
+
+
+class NeighbourGate:
+    """Of a node that has no `geoplex.toml`: it knows the name of its geoplex, and who it attached
+    to. Others must be agents or proxies of the same geoplex."""
+
+    def __init__(self, geoplex: str, known: Mapping[NodeId, str]) -> None:
+        """`known`: identities that were established before, see `identity_in`."""
+        self._geoplex = geoplex
+        self._known = known
+
+    def examine(self, node: NodeId, token: str, names: CertificateNames | None) -> Verdict:
+        identity = identity_in(names, self._geoplex)
+        expected = self._known.get(node)
+        if expected is not None:
+            if identity != expected:
+                return Verdict(refusal=f"node {node} was {expected} and is {identity} now")
+            return Verdict(identity, trusted=True)
+        if identity in self._known.values():
+            return Verdict(identity, trusted=True)  # another replica of the same proxy
+        role = names.role_in(self._geoplex) if names is not None else None
+        if role is None or role[0] == "client":
+            return Verdict(
+                refusal="only agents and proxies of this geoplex connect to an agent: applications "
+                "connect to a proxy or a sidecar"
+            )
+        return Verdict(identity)
+
+
+def identity_in(names: CertificateNames | None, geoplex: str) -> str:
+    """What a certificate makes of somebody, for who has no list of identities."""
+    if names is None:
+        return ""
+    role = names.role_in(geoplex)
+    if role is None:
+        return f"certificate:{names}"
+    return region_identity(role[1]) if role[0] == "region" else f"{role[0]}:{role[1]}"
+
+
+class Complaints:
+    """Lines of the log about those who are turned away: whoever knocks a lot does not fill it."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._minute = -1
+        self._lines = 0
+
+    def warn(self, now: int, text: str, *arguments: object) -> None:
+        minute = now // _MINUTE_NS
+        if minute != self._minute:
+            if self._lines > _LINES_PER_MINUTE:
+                left_out = self._lines - _LINES_PER_MINUTE
+                self._log.warning("%d more of these were not logged", left_out)
+            self._minute, self._lines = minute, 0
+        self._lines += 1
+        if self._lines <= _LINES_PER_MINUTE:
+            self._log.warning(text, *arguments)

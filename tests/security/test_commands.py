@@ -1,0 +1,172 @@
+"""`epicast certificate`, and a geoplex with security from the command line, as people use it."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from epicast.cli import main
+from epicast.deployment import load_geoplex
+from epicast.deployment.tokens import is_token_hash, token_matches
+from epicast.geo.local import LocalGeoplex
+from tests.cli.conftest import Called
+from tests.geo.support import free_ports
+
+TEXT = """
+name = "shop"
+
+[regions.us]
+proxy = "127.0.0.1:{us}"
+
+[regions.eu]
+proxy = "127.0.0.1:{eu}"
+
+[streams.orders]
+owner = "us"
+
+[security]
+ca = "certificates/ca.pem"
+
+{identities}
+
+[[security.rights]]
+identities = ["web"]
+streams = ["orders"]
+allow = ["publish", "subscribe", "admin"]
+
+[[security.rights]]
+identities = ["report"]
+streams = ["orders"]
+allow = ["subscribe"]
+"""
+
+
+class Call:
+    """Calls a command; what it and the processes of a geoplex write is kept."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+        self._capture = capture
+        self.written = ""
+
+    def __call__(self, *arguments: object) -> Called:
+        self.rest()
+        status = main([str(argument) for argument in arguments])
+        out, err = self._capture.readouterr()
+        self.written += out + err
+        return Called(status, out, err)
+
+    def rest(self) -> None:
+        self.written += "".join(self._capture.readouterr())
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Call:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return Call(capfd)
+
+
+@pytest.fixture
+def file(tmp_path: Path, call: Call) -> Path:
+    """A geoplex with all it needs, made with nothing but commands."""
+    web = call("certificate", "token", "web", "--out", "web.token")
+    assert web.status == 0
+    us, eu = free_ports(2)
+    identities = web.out + '[security.identities.report]\ncertificate = "report"\n'
+    path = tmp_path / "geoplex.toml"
+    path.write_text(TEXT.format(us=us, eu=eu, identities=identities))
+    made = call("certificate", "local", path)
+    assert made.status == 0, made.err
+    assert "keep the key to yourself" in made.err
+    assert call("certificate", "client", path, "report").status == 0
+    return path
+
+
+def test_token_is_written_and_its_hash_printed(tmp_path: Path, call: Call) -> None:
+    done = call("certificate", "token", "web", "--out", "web.token")
+    token = (tmp_path / "web.token").read_text().strip()
+    assert stat.S_IMODE((tmp_path / "web.token").stat().st_mode) == 0o600
+    assert token not in done.out + done.err
+    hashed = done.out.split('"')[1]
+    assert is_token_hash(hashed) and token_matches(token, hashed)
+    again = call("certificate", "token", "web", "--out", "web.token")
+    assert again.status == 2 and "there already" in again.err
+    assert (tmp_path / "web.token").read_text().strip() == token
+    assert call("certificate", "token", "No Name", "--out", "x").status == 2
+
+
+def test_what_is_made(file: Path, call: Call) -> None:
+    folder = file.parent / "certificates"
+    names = {path.name for path in folder.iterdir()}
+    stems = ("ca", "us", "eu", "agent-us", "agent-eu", "report")
+    assert names == {f"{stem}.{kind}" for stem in stems for kind in ("pem", "key")}
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert call("certificate", "local", file).status == 0
+    assert before == {path: path.read_bytes() for path in folder.iterdir()}, "all of it was there"
+    shown = json.loads(call("certificate", "show", folder / "us.pem", "--json").out)
+    assert set(shown["names"]) == {"127.0.0.1", "epicast:shop:region:us"}
+    assert not shown["expired"] and len(shown["serial"]) > 10
+    assert "epicast:shop:client:report" in call("certificate", "show", folder / "report.pem").out
+    refused = call("certificate", "region", file, "us")
+    assert refused.status == 2 and "--replace" in refused.err
+    assert (
+        call("certificate", "region", file, "us", "--host", "us.example", "--replace").status == 0
+    )
+    shown = json.loads(call("certificate", "show", folder / "us.pem", "--json").out)
+    assert "us.example" in shown["names"]
+    assert call("certificate", "agent", file, "sidecar").status == 0
+    assert call("certificate", "authority", file).status == 2, "there is one"
+    assert call("certificate", "region", file, "mars").status == 2
+
+
+def test_mistakes_say_what_to_do(tmp_path: Path, call: Call) -> None:
+    plain = tmp_path / "plain.toml"
+    plain.write_text('name = "x"\n[regions.us]\nproxy = "127.0.0.1:7400"\n')
+    assert "[security]" in call("certificate", "local", plain).err
+    (tmp_path / "no.pem").write_text("nothing")
+    assert "not a certificate" in call("certificate", "show", "no.pem").err
+    assert "cannot be read" in call("certificate", "show", "nowhere.pem").err
+
+
+def test_from_end_to_end(file: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    geoplex = load_geoplex(file)
+    with LocalGeoplex(geoplex, log_level="debug") as local:
+        us, eu = local.address("us"), local.address("eu")
+        assert us.startswith("epicasts://")
+        assert set(local.status()) == {"us", "eu"}
+        monkeypatch.setenv("EPICAST_CA", str(file.parent / "certificates" / "ca.pem"))
+        nobody = call("publish", "orders", "--value", "x", "--to", us)
+        assert nobody.status == 2 and "need an identity" in nobody.err
+        web = ("--token-file", "web.token")
+        done = call("publish", "orders", "--value", "hello", "--to", eu, *web)
+        assert (done.status, done.out) == (0, "1\n"), done.err
+        folder = file.parent / "certificates"
+        report = (
+            "--certificate",
+            folder / "report.pem",
+            "--certificate-key",
+            folder / "report.key",
+        )
+        got = call("subscribe", "orders", "--from-start", "--count", 1, "--from", eu, *report)
+        assert got.out == "1\t\thello\n", got.err
+        refused = call("publish", "orders", "--value", "x", "--to", eu, *report)
+        assert refused.status == 1 and "FORBIDDEN: identity 'report' may not publish" in refused.err
+        listed = call("streams", "--from", us, *web)
+        assert "orders" in listed.out
+        asked = call("status", "--from", us, "--json", *web)
+        assert set(json.loads(asked.out)["regions"]) == {"us", "eu"}, asked.err
+        denied = call("status", "--from", us, *report)
+        assert denied.status == 2 and "administrator" in denied.err
+        # A region that was killed comes back, encrypted as before.
+        local.kill("eu")
+        local.start("eu")
+        again = call("publish", "orders", "--value", "x", "--to", eu, *web)
+        assert (again.status, again.out) == (0, "2\n"), again.err
+    call.rest()
+    assert "does not let in" in call.written, "the proxies' logs are not here"
+    secrets = [(file.parent / "web.token").read_text().strip().split(":")[2]]
+    secrets += [line for key in folder.glob("*.key") for line in key.read_text().splitlines()[1:-1]]
+    assert not [secret for secret in secrets if secret in call.written]
