@@ -32,8 +32,8 @@ check: $(STAMP) ## Lint, formatting and types
 bench: $(STAMP) ## Run all benchmarks (ARGS=--quick for a short look)
 	@$(BIN)/python -m bench all $(ARGS)
 
-sim: $(STAMP) ## Long simulation campaign (SEEDS=2000)
-	@$(BIN)/epicast swarm --seeds $(SEEDS) $(ARGS)
+sim: $(STAMP) ## Simulation campaign, counting up over runs (SEEDS=2000)
+	@$(BIN)/epicast swarm --seeds $(SEEDS) --state out/campaign.json $(ARGS)
 
 clean: ## Remove the environment, caches and build results
 	@echo "Removing $(VENV), caches and build results"

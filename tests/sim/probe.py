@@ -16,7 +16,7 @@ MS = 1_000_000
 SECOND = 1_000_000_000
 
 
-@register(60_001)
+@register(65_401)
 class Note(Message):
     text: str
     padding: bytes = b""

@@ -28,7 +28,7 @@ from tests.sim.probe import MS, SECOND, batch
 NODES = 5
 
 
-@register(60_002)
+@register(65_402)
 class Event(Message):
     batch: EventBatch
 
@@ -277,7 +277,7 @@ def test_a_rule_broken_in_a_swarm_is_repeated_by_the_line_it_prints(monkeypatch,
     result = run_seed(seed)
     assert "was delivered events of" in result.failure
     assert "twice; it had" in result.failure
-    assert result.failure.endswith(f"repeat with: epicast swarm --seed {seed}")
+    assert result.failure.endswith(f"repeat with: epicast swarm --kind membership --seed {seed}")
     assert result.failure.splitlines()[0] in replay(result.failure, capsys)
 
 
@@ -316,4 +316,4 @@ def test_a_seed_that_misses_an_expectation_says_so(monkeypatch):
     seed = next(seed for seed in range(20) if draw_scenario(seed).scenario.stack[1] == "flood")
     failure = run_seed(seed).failure
     assert failure.startswith("workload[1]: delivery 0.0000% is below 100.0000%")
-    assert failure.endswith(f"repeat with: epicast swarm --seed {seed}")
+    assert failure.endswith(f"repeat with: epicast swarm --kind membership --seed {seed}")

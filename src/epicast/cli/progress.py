@@ -15,7 +15,9 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """A context manager: `begin`, then `advance` for each step done. Writes to stderr."""
+    """A context manager: `begin`, then `advance` for each step done. Writes to stderr.
+
+    A total of 0 is one that nobody knows."""
 
     def __init__(
         self,
@@ -49,19 +51,28 @@ class Progress:
             self._bar = _bar(self.title, total, self._stream)
             self._bar.start()
 
-    def advance(self, *, failed: bool = False) -> None:
-        self.done += 1
+    def grow(self, total: int) -> None:
+        """There is more to do than was known."""
+        if not self.total:
+            self.begin(total)
+        self.total = total
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], total=total)
+
+    def advance(self, *, failed: bool = False, by: int = 1) -> None:
+        self.done += by
         self.failed += failed
         if self._bar is not None:
             title = f"{self.title} ({self.failed} failed)" if self.failed else self.title
-            self._bar.update(self._bar.task_ids[0], advance=1, description=title)
+            self._bar.update(self._bar.task_ids[0], advance=by, description=title)
         elif self.done == self.total or self._clock() - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = self._clock()
             print(self._line(), file=self._stream, flush=True)
 
     def _line(self) -> str:
         elapsed = self._clock() - self._started
-        text = f"{self.title}: {self.done} of {self.total} done"
+        of_total = f" of {self.total}" if self.total else ""
+        text = f"{self.title}: {self.done}{of_total} done"
         text += f", {self.failed} failed" if self.failed else ""
         if self.done < self.total:
             left = elapsed / self.done * (self.total - self.done)

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from epicast.core import EventBatch, Recovered
+from epicast.core.effects import Write
+from epicast.core.epochs import in_epoch
 
 
 class Commit(Struct):
     """The writes of one step: durable together or not at all."""
 
-    batches: list[EventBatch] = field(default_factory=list)
+    batches: list[Write] = field(default_factory=list)
     saves: dict[str, bytes] = field(default_factory=dict)
     afterwards: list[Callable[[], None]] = field(default_factory=list)
     """What waits for it: sends and deliveries that must not come before the write."""
@@ -79,12 +81,20 @@ class SimDisk:
         ends: dict[int, int] = {}
         for batch in commit.batches:
             stored = self._streams.setdefault(batch.stream, [])
+            if not isinstance(batch, EventBatch):
+                kept = stored if batch.keeps else []
+                stored[:] = [in_epoch(each, batch.epoch) for each in kept]
+                continue
             if stored and batch.epoch > stored[-1].epoch:
                 stored.clear()
             stored.append(batch)
             ends[batch.stream] = batch.last
         self._saved.update(commit.saves)
         return ends
+
+    def take_failures(self) -> list[tuple[int, int, str]]:
+        """What of the commit synced last could not be written after all: stream, first, reason."""
+        return []
 
     def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
         """Durable batches from `first` on, at least one if there is any, up to `max_bytes`."""

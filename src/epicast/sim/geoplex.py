@@ -6,25 +6,30 @@ ids and configurations are those of the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 
 import numpy as np
 
-from epicast.core import EventBatch, NodeId, Peer, Trace
+from epicast.core import COORDINATION_ID, EventBatch, NodeId, Peer, Trace
 from epicast.core.sampling import derive_seed
-from epicast.deployment import Geoplex, node_id_of
-from epicast.log import policy_of
+from epicast.deployment import Geoplex, Replica, node_id_of
+from epicast.log import GcPolicy, policy_of
+from epicast.protocols.coordination import CoordinationConfig, CoordinationNode
 from epicast.protocols.sprinkler import (
     Agent,
     AgentConfig,
+    ChainPlan,
     Client,
     ClientConfig,
     Proxy,
     ProxyConfig,
     ProxyPlan,
+    ReplicaProxy,
     Sidecar,
+    chain_plan,
+    proxy_plan,
     stream_info,
 )
 from epicast.sim.bandwidth import Bandwidth
@@ -52,24 +57,32 @@ class SimGeoplex:
         proxy_service: Service | None = None,
         agent_service: Service | None = None,
         collects: bool = True,
+        make_disk: Callable[[str], SimDisk] | None = None,
         conditions: Conditions | None = None,
         check_addresses: bool = False,
         trace: Trace | None = None,
     ) -> None:
         """`sync_ns` is what a proxy's disk takes; without `collects` histories keep everything,
-        which is faster."""
+        which is faster. `make_disk` gives a replica, by its name, another disk altogether."""
         self.geoplex = geoplex
         self.regions = list(geoplex.regions)
         self.streams = {name: stream_info(geoplex, s) for name, s in geoplex.streams.items()}
         self.proxies: dict[str, SimNode] = {}
+        """By region: its proxy, or the first replica of it."""
+        self.replicas: dict[str, list[SimNode]] = {}
+        self.coordination: SimNode | None = None
+        """Where there are chains."""
         self.agents: dict[str, list[SimNode]] = {region: [] for region in self.regions}
         self.agent_config = agent_config or geoplex.section("agents", AgentConfig)
         self.proxy_config = proxy_config or geoplex.section("proxies", ProxyConfig)
         self._agent_limits = (agent_bandwidth, agent_service)
         self._proxy_limits = (proxy_bandwidth, proxy_service)
         self._placement = {
-            geoplex.region(region).id: site for site, region in enumerate(self.regions)
+            replica.id: site
+            for site, region in enumerate(self.regions)
+            for replica in geoplex.region(region).replicas
         }
+        self._placement[COORDINATION_ID] = len(self.regions)
         self._contacts: dict[NodeId, list[Peer]] = {}
         self.simulation = Simulation(
             seed,
@@ -79,9 +92,17 @@ class SimGeoplex:
             trace=trace,
         )
         policies = {info.id: policy_of(info) for info in self.streams.values()}
+        self._make_disk, self._collects = make_disk, collects
+        if any(region.is_chain for region in geoplex.regions.values()):
+            self.coordination = self.simulation.add_node(
+                _make_coordination, node_id=COORDINATION_ID, disk=SimDisk(sync_ns)
+            )
         for region in self.regions:
-            disk = HistoryDisk(sync_ns, policies) if collects else SimDisk(sync_ns)
-            self.proxies[region] = self._add_proxy(region, disk)
+            self.replicas[region] = [
+                self._add_proxy(region, replica, self._disk(replica, sync_ns, policies))
+                for replica in geoplex.region(region).replicas
+            ]
+            self.proxies[region] = self.replicas[region][0]
 
     def _latency(self, inside_ns: int, seed: int) -> WideAreaLatency:
         links = {
@@ -100,25 +121,31 @@ class SimGeoplex:
         )
 
     def _delays(self, inside_ns: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-        delays = np.full((len(self.regions),) * 2, inside_ns, dtype=np.int64)
+        # The coordination service is as near to everybody as their own region.
+        delays = np.full((len(self.regions) + 1,) * 2, inside_ns, dtype=np.int64)
         for row, source in enumerate(self.regions):
             for column, target in enumerate(self.regions):
                 if row != column:
                     delays[row, column] = self.geoplex.link(source, target).latency_ns
         return delays
 
+    def _disk(self, replica: Replica, sync_ns: int, policies: Mapping[int, GcPolicy]) -> SimDisk:
+        if self._make_disk is not None:
+            return self._make_disk(replica.name)
+        return HistoryDisk(sync_ns, policies) if self._collects else SimDisk(sync_ns)
+
     # -- nodes -----------------------------------------------------------------------------------
 
-    def _add_proxy(self, region: str, disk: SimDisk) -> SimNode:
-        identity = self.geoplex.region(region).id
-        others = tuple(
-            Peer(self.geoplex.region(other).id) for other in self.regions if other != region
-        )
-        plan = ProxyPlan(region, tuple(self.streams.values()), others)
-        factory = partial(_make_proxy, self.proxy_config, plan)
+    def _add_proxy(self, region: str, replica: Replica, disk: SimDisk) -> SimNode:
+        plan = proxy_plan(self.geoplex, region)
+        chain = chain_plan(self.geoplex, region)
         bandwidth, service = self._proxy_limits
         return self.simulation.add_node(
-            factory, node_id=identity, disk=disk, bandwidth=bandwidth, service=service
+            partial(_make_proxy, self.proxy_config, plan, chain),
+            node_id=replica.id,
+            disk=disk,
+            bandwidth=bandwidth,
+            service=service,
         )
 
     def add_agent(self, region: str, name: str = "") -> SimNode:
@@ -153,7 +180,8 @@ class SimGeoplex:
         self._placement[identity] = self.regions.index(region)
         is_client = factory.func is _make_client
         bandwidth, service = (None, None) if is_client else self._agent_limits
-        contacts = self._contacts[identity] = [(at or self.proxies[region]).peer]
+        nodes = [at] if at is not None else self.replicas[region]
+        contacts = self._contacts[identity] = [node.peer for node in nodes]
         return self.simulation.add_node(
             factory, contacts, node_id=identity, bandwidth=bandwidth, service=service
         )
@@ -198,8 +226,16 @@ class SimGeoplex:
         return {name: at.seq for name, (at, _) in self.proxy(region).progress().items()}
 
 
-def _make_proxy(config: ProxyConfig, plan: ProxyPlan, node: Peer, rng: Random) -> Proxy:
+def _make_proxy(
+    config: ProxyConfig, plan: ProxyPlan, chain: ChainPlan | None, node: Peer, rng: Random
+) -> Proxy:
+    if chain is not None:
+        return ReplicaProxy(node, config, rng, plan=plan, chain=chain)
     return Proxy(node, config, rng, plan=plan)
+
+
+def _make_coordination(node: Peer, rng: Random) -> CoordinationNode:
+    return CoordinationNode(node, CoordinationConfig(), rng)
 
 
 def _make_agent(config: AgentConfig, node: Peer, rng: Random) -> Agent:

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from epicast.core import EventBatch, Recovered
-from epicast.log import GcPolicy, History, HistoryGone
+from epicast.log import GcPolicy, History, HistoryGone, LogConfig, in_memory
 from epicast.sim.disk import Commit, SimDisk
 
 
 class HistoryDisk(SimDisk):
     """Like its base, but streams with a policy are read as `log.History` gives them out."""
 
-    __slots__ = ("_histories", "_policies", "on_stored")
+    __slots__ = ("_config", "_histories", "_policies", "on_stored")
 
     def __init__(
         self,
         sync_ns: int,
         policies: Mapping[int, GcPolicy],
         capacity_bytes: int = 1 << 62,
+        config: LogConfig | None = None,
     ) -> None:
         super().__init__(sync_ns, capacity_bytes)
+        self._config = config or in_memory(names_publishers=True, compact_lag_segments=16)
         self._policies = policies
         self._histories: dict[int, History] = {}
         self.on_stored: Callable[[EventBatch], None] | None = None
@@ -35,9 +37,18 @@ class HistoryDisk(SimDisk):
         ends: dict[int, int] = {}
         for batch in commit.batches:
             history = self._histories.get(batch.stream)
+            if not isinstance(batch, EventBatch):
+                if history is not None and batch.keeps:
+                    history.raise_epoch(batch.epoch)
+                elif history is not None:
+                    history.reset(batch.epoch)
+                continue
             if history is None:
                 history = self._histories[batch.stream] = History.in_memory(
-                    batch.stream, policy=self._policies.get(batch.stream), epoch=batch.epoch
+                    batch.stream,
+                    policy=self._policies.get(batch.stream),
+                    config=self._config,
+                    epoch=batch.epoch,
                 )
             if batch.epoch > history.epoch:
                 history.reset(batch.epoch, batch.first)

@@ -27,6 +27,7 @@ class OperationRunner:
             fx.Join: lambda node, op: simulation.network.join(node, op.group),
             fx.Leave: lambda node, op: simulation.network.leave(node, op.group),
             fx.Append: lambda node, op: self._writes.batches.append(op.batch),
+            fx.BeginEpoch: lambda node, op: self._writes.batches.append(op),
             fx.Save: lambda node, op: self._writes.saves.__setitem__(op.name, op.value),
             fx.SendAfterAppend: self._send_after_append,
             fx.DeliverAfterAppend: self._deliver_after_append,
@@ -162,6 +163,9 @@ class OperationRunner:
         ends = self._sync(node, commit)
         for stream, end in ends.items():
             self._sim.stimulate(node, "on_appended", stream, end)
+        assert node.disk is not None
+        for failure in node.disk.take_failures():
+            self._sim.stimulate(node, "on_append_failed", *failure)
         if node.paused:
             node.backlog.append(partial(self._act, commit))
         else:

@@ -1,4 +1,4 @@
-"""Swarm mode: everything about a run is drawn from its seed.
+"""Swarms of peers: everything about a run is drawn from its seed. One kind of the campaign's seeds.
 
 A seed gives a scenario in two phases. First anything may happen: crashes, pauses, partitions, loss,
 drifting clocks, nodes that come and go. Then all of it stops, the system gets time to heal, and
@@ -7,12 +7,8 @@ events published after that must reach everyone. Rules of safety hold throughout
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from math import ceil, log
-from multiprocessing import get_context
 from random import Random
-from typing import Any
 
 from msgspec import Struct
 
@@ -90,7 +86,7 @@ def draw_scenario(seed: int) -> LoadedScenario:
         churn=_draw_churn(rng),
         expect=ExpectSection(delivery=0.0, connected=True),
     )
-    return LoadedScenario(scenario, "swarm")
+    return LoadedScenario(scenario, "swarm --kind membership")
 
 
 def _draw_network(rng: Random) -> NetworkSection:
@@ -192,21 +188,3 @@ def run_seed(seed: int) -> SwarmResult:
     if outcome.failures:
         failure = f"{'; '.join(outcome.failures)}\nrepeat with: {run.replay_line()}"
     return SwarmResult(seed, outcome.digest, outcome.simulated_s, outcome.messages, failure)
-
-
-def run_seeds(
-    seeds: range, jobs: int, run: Callable[[int], SwarmResult] = run_seed
-) -> Iterator[SwarmResult]:
-    """Results as they come, from `jobs` processes."""
-    if jobs == 1:
-        yield from map(run, seeds)
-        return
-    waiting = iter(seeds)
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        running: set[Any] = set()
-        for seed in waiting:
-            running.add(pool.submit(run, seed))
-            if len(running) >= 2 * jobs:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-        yield from (future.result() for future in running)

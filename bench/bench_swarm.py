@@ -1,0 +1,93 @@
+"""What the oracles of the campaign cost: the same geoplexes, judged and not judged.
+
+The same seeds with the same faults; both simulate as long. Beside it stands what `bench sim` runs,
+whose messages are much lighter: gossip of one event, without streams, windows or disks.
+"""
+
+from functools import partial
+from time import process_time
+
+from bench.gossip_models import epicast_gossip
+from bench.harness import Bar, Result, interleave
+from epicast.core import EventBatch, NodeId, Publication
+from epicast.log import History, warm_up
+from epicast.sim.campaign import CampaignRun, draw_plan
+from epicast.sim.campaign.oracles import Oracles, Session
+from epicast.sim.campaign.plan import SECOND
+from epicast.sim.campaign.world import World
+
+END_NS = 15 * SECOND
+STEP_NS = SECOND // 2
+
+
+class Unjudged(Oracles):
+    """Keeps what applications need to go on after a restart, and looks at nothing."""
+
+    def on_opened(self, region: str, stream: int, history: History) -> None:
+        pass
+
+    def on_stored(self, region: str, batch: EventBatch) -> None:
+        pass
+
+    def on_publish(self, publisher: NodeId, batch: EventBatch) -> None:
+        pass
+
+    def on_acknowledge(self, publication: Publication, seq: int) -> None:
+        pass
+
+    def on_refuse(self, publication: Publication) -> None:
+        pass
+
+    def on_delivery(self, node: NodeId, number: int, batch: EventBatch) -> Session:
+        session = self.sessions[node, number]
+        session.epoch, session.end = batch.epoch, batch.last
+        return session
+
+    def on_restarted(self, node: NodeId, number: int, epoch: int, seq: int) -> Session:
+        session = self.sessions[node, number]
+        session.epoch, session.end = epoch, seq
+        return session
+
+
+def judged(seeds: range) -> float:
+    """Messages per second of processor time, with all oracles."""
+    messages, seconds = 0, 0.0
+    for seed in seeds:
+        run = CampaignRun(draw_plan(seed))
+        began = process_time()
+        run.run_until(run.plan.publishing_ends_ns)
+        while run.world.simulation.now < END_NS:
+            behind = run.world.oracles.lagging()
+            run.run_until(run.world.simulation.now + STEP_NS)
+        if not behind:
+            run.check_end()
+        seconds += process_time() - began
+        messages += run.world.simulation.network.sent
+    return messages / seconds
+
+
+def unjudged(seeds: range) -> float:
+    messages, seconds = 0, 0.0
+    for seed in seeds:
+        simulation = World(draw_plan(seed), judged_by=Unjudged).simulation
+        began = process_time()
+        simulation.run_until(END_NS)
+        seconds += process_time() - began
+        messages += simulation.network.sent
+    return messages / seconds
+
+
+def run(quick: bool) -> Result:
+    warm_up()
+    seeds = range(4) if quick else range(16)
+    nodes, events = (200, 20) if quick else (1000, 60)
+    candidates = {
+        "judged": partial(judged, seeds),
+        "unjudged": partial(unjudged, seeds),
+        "gossip": partial(epicast_gossip, nodes, events),
+    }
+    rates = interleave(candidates, rounds=1 if quick else 5, warmup=0 if quick else 1)
+    figures = {f"{name}_messages_per_s": round(rate.median) for name, rate in rates.items()}
+    figures["judged_over_bench_sim"] = round(rates["judged"].over(rates["gossip"]), 3)
+    bars = [Bar("vs_sim", 0.5, "at least", rates["judged"].over(rates["unjudged"]), "x")]
+    return Result("swarm", figures, bars)

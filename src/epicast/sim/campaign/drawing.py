@@ -1,0 +1,371 @@
+"""Everything about a run, drawn from its seed.
+
+Each part has a generator of its own, so that what is drawn for one does not change another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from random import Random
+
+from msgspec import structs
+
+from epicast.core.sampling import derive_seed
+from epicast.protocols.sprinkler import AgentConfig, ClientConfig, ProxyConfig
+from epicast.sim.bandwidth import Bandwidth
+from epicast.sim.campaign import faults as kinds
+from epicast.sim.campaign.faults import Fault
+from epicast.sim.campaign.plan import (
+    MS,
+    SECOND,
+    Plan,
+    PlannedEdge,
+    PlannedLink,
+    PlannedRegion,
+    PlannedStream,
+    Publishing,
+    Subscribed,
+)
+from epicast.sim.network import Conditions
+
+TROUBLE_BEGINS_NS = SECOND // 2
+TROUBLE_ENDS_NS = 6 * SECOND
+PUBLISHING_ENDS_NS = 7 * SECOND
+CONVERGES_WITHIN_NS = 30 * SECOND
+"""From the end of publishing, a second after all is mended, until everybody has everything. What it
+may take: a connection notices that its other end is gone (5 s), connects again (3 s), a publication
+without an answer is sent again (5 s); then all that was published while nothing passed is sent
+through windows as small as 2 kB, a round trip each."""
+
+
+def draw_plan(seed: int) -> Plan:
+    rng = _rng(seed, "geoplex")
+    regions = _draw_regions(rng)
+    names = [region.name for region in regions]
+    streams = _draw_streams(rng, regions)
+    edges = _draw_edges(_rng(seed, "edges"), names, [stream.name for stream in streams])
+    sync_ns = _rng(seed, "sync").choice((0, 2 * MS, 30 * MS))
+    least = _least_portion(edges, sync_ns)
+    return Plan(
+        seed=seed,
+        regions=regions,
+        links=_draw_links(rng, names),
+        streams=streams,
+        edges=tuple(_with_windows(edge, least) for edge in edges),
+        proxy=_draw_proxy(_rng(seed, "proxy"), least, _largest_publication(edges)),
+        agent=_draw_agent(_rng(seed, "agent"), least),
+        client=_draw_client(_rng(seed, "client")),
+        conditions=_draw_conditions(_rng(seed, "conditions")),
+        bandwidth=_draw_bandwidth(_rng(seed, "bandwidth")),
+        sync_ns=sync_ns,
+        segment_bytes=_rng(seed, "segments").choice((4096, 16 << 10, 1 << 20)),
+        check_addresses=_rng(seed, "addresses").random() < 0.25,
+        faults=_draw_faults(_rng(seed, "faults"), names, [edge.name for edge in edges]),
+        trouble_ends_ns=TROUBLE_ENDS_NS,
+        publishing_ends_ns=PUBLISHING_ENDS_NS,
+        converges_within_ns=CONVERGES_WITHIN_NS,
+    )
+
+
+def _least_portion(edges: tuple[PlannedEdge, ...], sync_ns: int) -> int:
+    """Bytes that must fit a window or a chunk, so that whoever fetches everything from a disk, one
+    after the other and some of it lost on the way, is done in a few seconds."""
+    volume = 0
+    for edge in edges:
+        if edge.publishing is not None:
+            plan = edge.publishing
+            times = (PUBLISHING_ENDS_NS - plan.from_ns) // plan.every_ns
+            volume += times * (100 + plan.batch * (plan.size_bytes + 40))
+    return volume * (sync_ns + 25 * MS) // (5 * SECOND)
+
+
+def _largest_publication(edges: tuple[PlannedEdge, ...]) -> int:
+    plans = [edge.publishing for edge in edges if edge.publishing is not None]
+    return max(1000 + plan.batch * (plan.size_bytes + 40) for plan in plans)
+
+
+def _with_windows(edge: PlannedEdge, least: int) -> PlannedEdge:
+    return structs.replace(
+        edge,
+        subscribed=tuple(
+            Subscribed(each.stream, max(each.window_bytes, least)) for each in edge.subscribed
+        ),
+    )
+
+
+def _rng(seed: int, purpose: str) -> Random:
+    return Random(derive_seed(seed, "campaign", purpose))
+
+
+# -- the geoplex ---------------------------------------------------------------------------------
+
+
+def _draw_regions(rng: Random) -> tuple[PlannedRegion, ...]:
+    count = rng.choice((1, 2, 2, 3, 3, 4, 5))
+    return tuple(
+        PlannedRegion(name=f"r{at + 1}", on_files=rng.random() < 0.85) for at in range(count)
+    )
+
+
+def _draw_links(rng: Random, regions: list[str]) -> tuple[PlannedLink, ...]:
+    return tuple(
+        PlannedLink(
+            source=one,
+            target=other,
+            latency_ms=rng.choice((1, 15, 40, 110)),
+            loss=rng.choice((0.0, 0.0, 0.0, 0.02)),
+        )
+        for one, other in combinations(regions, 2)
+    )
+
+
+def _draw_streams(rng: Random, regions: tuple[PlannedRegion, ...]) -> tuple[PlannedStream, ...]:
+    streams = []
+    for at in range(rng.randint(1, 3)):
+        owner = rng.choice(regions)
+        ack = rng.choice(("disk", "disk", "disk", "interval", "memory"))
+        policy = rng.choice(("", "latest", "latest", "last_n", "both", "age"))
+        streams.append(
+            PlannedStream(
+                name=f"s{at + 1}",
+                owner=owner.name,
+                ack=ack if owner.on_files else "memory",
+                latest_per_key=policy in ("latest", "both"),
+                last_n={"last_n": 40, "both": 300}.get(policy),
+                max_age_ms=1500 if policy == "age" else None,
+            )
+        )
+    return tuple(streams)
+
+
+# -- the edges -----------------------------------------------------------------------------------
+
+
+def _draw_edges(rng: Random, regions: list[str], streams: list[str]) -> tuple[PlannedEdge, ...]:
+    edges: list[PlannedEdge] = []
+    for region in regions:
+        for at in range(rng.randint(1, 3)):
+            joins = rng.choice((0, 0, rng.randrange(PUBLISHING_ENDS_NS)))
+            kind = rng.choice(("agent", "agent", "client", "sidecar"))
+            name = f"{region}/{kind}{at + 1}"
+            if kind != "sidecar":
+                edges.append(_draw_edge(rng, name, kind, region, joins, streams))
+                continue
+            hears = rng.random() < 0.5
+            edges.append(_draw_edge(rng, name, kind, region, joins, streams if hears else []))
+            edges += (
+                _draw_edge(rng, f"{name}/c{n + 1}", "client", region, joins, streams, at=name)
+                for n in range(rng.randint(1, 2))
+            )
+    for at in range(rng.randint(1, 3)):
+        edges.append(_draw_publisher(rng, f"p{at + 1}", regions, streams, edges))
+    return tuple(edges)
+
+
+def _draw_edge(
+    rng: Random, name: str, kind: str, region: str, joins: int, streams: list[str], at: str = ""
+) -> PlannedEdge:
+    wanted = [stream for stream in streams if rng.random() < 0.8] or streams[:1]
+    if wanted and rng.random() < 0.2:
+        wanted.append(wanted[0])  # the same one twice
+    stalls: tuple[tuple[int, int], ...] = ()
+    if rng.random() < 0.2:
+        begin = joins + rng.randrange(4 * SECOND)
+        stalls = ((begin, begin + rng.randrange(3 * SECOND)),)
+    return PlannedEdge(
+        name=name,
+        kind=kind,
+        region=region,
+        joins_ns=joins,
+        at=at,
+        subscribed=tuple(
+            Subscribed(stream, rng.choice((2000, 20_000, 1 << 20))) for stream in wanted
+        ),
+        delay_ns=rng.choice((0, 0, 5 * MS, 50 * MS)),
+        stalls=stalls,
+    )
+
+
+def _draw_publisher(
+    rng: Random, name: str, regions: list[str], streams: list[str], edges: list[PlannedEdge]
+) -> PlannedEdge:
+    sidecars = [edge for edge in edges if edge.kind == "sidecar" and not edge.joins_ns]
+    at = rng.choice(sidecars) if sidecars and rng.random() < 0.3 else None
+    batch = rng.choice((1, 7, 7, 60, 500))
+    size = rng.choice((0, 100, 1500))
+    level = rng.choice(("", "", "", "regions=1")) if len(regions) > 1 else ""
+    return PlannedEdge(
+        name=name,
+        kind="client" if at is not None else rng.choice(("client", "client", "agent")),
+        region=at.region if at is not None else rng.choice(regions),
+        at=at.name if at is not None else "",
+        publishing=Publishing(
+            streams=tuple(rng.sample(streams, rng.randint(1, len(streams)))),
+            batch=batch,
+            every_ns=rng.choice((50, 100, 300)) * MS * (6 if batch == 500 else 1),
+            from_ns=rng.randrange(2 * SECOND),
+            level=level,
+            keys=rng.choice((0, 5, 100)),
+            size_bytes=min(size, 50) if batch > 50 else size,
+            gc_share=rng.choice((0.0, 0.05)),
+            repeats=rng.random() < 0.5,
+        ),
+    )
+
+
+# -- parameters ----------------------------------------------------------------------------------
+
+
+def _draw_proxy(rng: Random, least: int, largest: int) -> ProxyConfig:
+    view_size = rng.choice((3, 20))
+    return ProxyConfig(
+        view_size=view_size,
+        fanout=rng.choice((1, 3)),
+        ride_bytes=rng.choice((0, 1024)),
+        answer_bytes=max(least, rng.choice((4096, 512 << 10))),
+        advertise_every_ns=rng.choice((50, 100, 250)) * MS,
+        hysteresis=rng.choice((0.0, 10.0, 1000.0)),
+        silence=rng.choice((3, 5)),
+        reconnect_every_ns=rng.choice((100, 500)) * MS,
+        heartbeat_every_ns=rng.choice((200, 500)) * MS,
+        chunk_bytes=max(least, rng.choice((1000, 256 << 10))),
+        window_bytes=rng.choice((50_000, 8 << 20)),
+        recent_bytes=rng.choice((0, 3000, 8 << 20)),
+        # With room for less than a few, publishers go on one by one, a round trip each.
+        max_unstable_bytes=rng.choice((10 * largest, 48 << 20)),
+    )
+
+
+def _draw_agent(rng: Random, least: int) -> AgentConfig:
+    return AgentConfig(
+        view_size=rng.choice((2, 20)),
+        fanout=rng.choice((1, 2)),
+        shuffle_time_ns=rng.choice((30, 1000)) * MS,
+        ride_bytes=rng.choice((0, 1024)),
+        answer_bytes=max(least, rng.choice((4096, 512 << 10))),
+        request_timeout_ns=rng.choice((100, 300)) * MS,
+        buffer_bytes=rng.choice((1, 3000, 16 << 20)),
+        early_bytes=rng.choice((1, 3000, 4 << 20)),
+        follow_all=rng.random() < 0.3,
+        acknowledge_within_ns=rng.choice((1, 5)) * SECOND,
+        max_unacknowledged_events=rng.choice((500, 1 << 20)),
+    )
+
+
+def _draw_client(rng: Random) -> ClientConfig:
+    return ClientConfig(
+        reconnect_every_ns=rng.choice((100, 500)) * MS,
+        acknowledge_within_ns=rng.choice((1, 5)) * SECOND,
+        max_unacknowledged_events=rng.choice((500, 1 << 20)),
+    )
+
+
+def _draw_conditions(rng: Random) -> Conditions:
+    return Conditions(
+        loss=rng.choice((0.0, 0.0, 0.02)),
+        duplication=rng.choice((0.0, 0.1)),
+        reordering=rng.choice((0.0, 0.2)),
+        break_after_ns=rng.choice((1, 5)) * SECOND,
+    )
+
+
+def _draw_bandwidth(rng: Random) -> Bandwidth | None:
+    return Bandwidth(3_000_000, 3_000_000, 120_000) if rng.random() < 0.25 else None
+
+
+# -- trouble -------------------------------------------------------------------------------------
+
+
+def _draw_faults(rng: Random, regions: list[str], edges: list[str]) -> tuple[Fault, ...]:
+    drawn = []
+    for _ in range(rng.choice((0, 1, 2, 4, 6, 9))):
+        at = rng.randrange(TROUBLE_BEGINS_NS, TROUBLE_ENDS_NS - 500 * MS)
+        until = min(TROUBLE_ENDS_NS, at + rng.randrange(300 * MS, 5 * SECOND))
+        drawn.append(rng.choice(KINDS)(Random(rng.random()), at, until, regions, edges))
+    return tuple(drawn)
+
+
+DrawFault = Callable[[Random, int, int, list[str], list[str]], Fault]
+
+
+def _kill(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    silently = rng.random() < 0.3
+    return kinds.Kill(at_ns=at, until_ns=until, region=rng.choice(regions), silently=silently)
+
+
+def _replace(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    silently = rng.random() < 0.3
+    return kinds.Replace(at_ns=at, until_ns=until, region=rng.choice(regions), silently=silently)
+
+
+def _stop(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    return kinds.Stop(at_ns=at, until_ns=until, region=rng.choice(regions))
+
+
+def _kill_edge(rng: Random, at: int, until: int, _: list[str], edges: list[str]) -> Fault:
+    silently = rng.random() < 0.3
+    return kinds.KillEdge(at_ns=at, until_ns=until, edge=rng.choice(edges), silently=silently)
+
+
+def _pause(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    return kinds.Pause(at_ns=at, until_ns=until, region=rng.choice(regions))
+
+
+def _pause_edge(rng: Random, at: int, until: int, _: list[str], edges: list[str]) -> Fault:
+    return kinds.PauseEdge(at_ns=at, until_ns=until, edge=rng.choice(edges))
+
+
+def _drift(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    rate = rng.choice((-0.1, -0.001, 0.001, 0.1))
+    return kinds.Drift(at_ns=at, until_ns=until, region=rng.choice(regions), rate=rate)
+
+
+def _cut(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    order = rng.sample(regions, len(regions))
+    if len(order) < 2:
+        return _weather(rng, at, until, regions, _)
+    one_pair = ((order[0], order[1]),)
+    isolated, chain = kinds.isolating(order[0], regions), kinds.leaving_a_chain(order)
+    pairs = rng.choice((one_pair, one_pair, isolated, chain or one_pair))
+    return kinds.Cut(at_ns=at, until_ns=until, pairs=pairs, one_way=rng.random() < 0.3)
+
+
+def _cut_edge(rng: Random, at: int, until: int, _: list[str], edges: list[str]) -> Fault:
+    one_way, outward = rng.random() < 0.5, rng.random() < 0.5
+    return kinds.CutEdge(
+        at_ns=at, until_ns=until, edge=rng.choice(edges), one_way=one_way, outward=outward
+    )
+
+
+def _weather(rng: Random, at: int, until: int, _: list[str], __: list[str]) -> Fault:
+    return kinds.Weather(
+        at_ns=at, until_ns=until, loss=rng.choice((0.05, 0.3)), duplication=0.2, reordering=0.3
+    )
+
+
+def _disk_full(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    return kinds.DiskFull(at_ns=at, until_ns=until, region=rng.choice(regions))
+
+
+def _flip_bit(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    region = rng.choice(regions)
+    return kinds.FlipBit(at_ns=at, until_ns=until, region=region, choice=rng.random())
+
+
+def _truncate(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    region = rng.choice(regions)
+    return kinds.Truncate(at_ns=at, until_ns=until, region=region, choice=rng.random())
+
+
+def _roll_back(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
+    restart = rng.randrange(at, until)
+    region = rng.choice(regions)
+    return kinds.RollBack(at_ns=at, until_ns=until, region=region, restart_ns=restart)
+
+
+KINDS: tuple[DrawFault, ...] = (
+    _kill, _kill, _stop, _replace, _kill_edge, _pause, _pause_edge, _drift, _cut, _cut, _cut_edge,
+    _weather, _disk_full, _flip_bit, _truncate, _roll_back,
+)  # fmt: skip
+"""As often as they are drawn."""

@@ -1,0 +1,331 @@
+"""What must hold, whatever happens: judged from outside, on batches, as things happen.
+
+The truth about a stream is what its region has made stable (`truth`). Against it are held: what
+other regions store, what subscriptions are delivered, what publishers are told. Oracles speak of
+regions and streams; which node stores on behalf of a region is the business of who tells them.
+
+Safety, at any moment:
+
+* nothing is stored or delivered that is not stable, or not what was published;
+* a publisher's events are stored once each, in its order, and only what it published;
+* a subscription gets every number once, in order, as an event or as a tombstone;
+* a tombstone stands for something that an event stored by then has collected;
+* an acknowledgement comes once, for something stored as it asked to be;
+* an epoch is new, comes only after a loss, and tells each subscription once.
+
+Liveness, once all is healed: see `lagging`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from epicast.core import EventBatch, IntervalSet, NodeId, Publication
+from epicast.log import History
+from epicast.sim.campaign.columns import EventColumns
+from epicast.sim.campaign.truth import Broken, EpochTruth, StreamTruth
+
+
+class Held(Struct):
+    """How far a region is in a stream."""
+
+    epoch: int = 0
+    end: int = 0
+
+
+class Session(Struct):
+    """One application's subscription, across restarts of its node."""
+
+    name: str
+    stream: int
+    window: int
+    epoch: int = 0
+    end: int = 0
+    restarts: int = 0
+    rows: int = 0
+    tombstones: int = 0
+
+
+class Lane:
+    """What one publisher has published to one stream, and what it was told of it."""
+
+    def __init__(self) -> None:
+        self.columns = EventColumns()
+        self.waiting: dict[int, int] = {}
+        """First and last number of publications without an answer."""
+        self.acknowledged = IntervalSet()
+        self.refused = IntervalSet()
+
+
+class Oracles:
+    def __init__(self, streams: Mapping[int, StreamTruth], on_files: Mapping[str, bool]) -> None:
+        """`on_files`: of each region, whether what it has survives its processes."""
+        self.streams = dict(streams)
+        self.on_files = on_files
+        self._damaged: set[tuple[str, int]] = set()
+        """Regions and streams they follow, of which they may find less than they had."""
+        self.sessions: dict[tuple[NodeId, int], Session] = {}
+        self.lanes: dict[tuple[int, NodeId], Lane] = {}
+        """By stream and publisher."""
+        self._held: dict[tuple[str, int], Held] = {}
+        """By region and stream."""
+        self._reached: dict[tuple[str, int, int], int] = {}
+        """By region, stream and epoch: as far as it has ever been."""
+        self.own_publishers: dict[NodeId, str] = {}
+        """Regions that publish themselves, when events expire."""
+        self.published = self.acknowledged = self.refused = 0
+        self.delivered = self.buried = self.restarts = 0
+
+    # -- regions ---------------------------------------------------------------------------------
+
+    def on_opened(self, region: str, stream: int, history: History) -> None:
+        """A region has started: what it finds."""
+        truth = self.streams[stream]
+        held = self._held.setdefault((region, stream), Held())
+        if truth.region == region:
+            truth.opened(history.epoch, history.end)
+        else:
+            self._check_follower(region, stream, history, held)
+        held.epoch, held.end = history.epoch, history.end
+
+    def _check_follower(self, region: str, stream: int, history: History, held: Held) -> None:
+        """What a region finds of a stream that it follows: no more than it ever had, and no less
+        than it had synced. An epoch may have begun there without any of its events."""
+        truth, at = self.streams[stream], (history.epoch, history.end)
+        if history.end > self._reached.get((region, stream, history.epoch), 0) or (
+            history.epoch not in {0, truth.epoch, *truth.epochs}
+        ):
+            raise Broken(f"{region}: {truth.name} is at {at}, where it never was")
+        safe = truth.synced and self.on_files[region] and (region, stream) not in self._damaged
+        self._damaged.discard((region, stream))
+        if safe and at < (held.epoch, held.end):
+            raise Broken(f"{region}: {truth.name} is at {at}, it had {held.epoch}/{held.end}")
+
+    def on_stored(self, region: str, batch: EventBatch) -> None:
+        """A region has made a batch stable."""
+        truth = self.streams[batch.stream]
+        held = self._held[region, batch.stream]
+        if truth.region == region:
+            self._check_publications(batch)
+            truth.take(batch)
+        else:
+            expected = held.end + 1 if batch.epoch == held.epoch else 1
+            if batch.epoch < held.epoch or batch.first != expected:
+                raise Broken(
+                    f"{region} stored {batch.first} of {truth.name}, epoch {batch.epoch}, behind "
+                    f"{held.epoch}/{held.end}"
+                )
+            self._epoch(region, batch).compare(region, batch)
+        held.epoch, held.end = batch.epoch, batch.last
+        key = (region, batch.stream, batch.epoch)
+        self._reached[key] = max(batch.last, self._reached.get(key, 0))
+
+    def on_damaged(self, region: str, stream: int) -> None:
+        """What a region has of a stream was lost or damaged: it may find less than there was."""
+        truth = self.streams[stream]
+        if truth.region == region:
+            truth.may_lose = True
+        else:
+            self._damaged.add((region, stream))
+
+    def _check_publications(self, batch: EventBatch) -> None:
+        """The owner stores what was published, by whom it says, and nothing that it refused."""
+        seq = batch.first
+        for run in batch.runs:
+            part = batch.slice(seq, seq + run.count - 1)
+            seq += run.count
+            if run.publisher in self.own_publishers:
+                continue
+            lane = self.lanes.get((batch.stream, run.publisher))
+            name = self.streams[batch.stream].name
+            if lane is None:
+                raise Broken(f"{name}: {part} is of publisher {run.publisher}, which is nobody")
+            problem = lane.columns.differs(part, part.first + 1 - run.first)
+            if problem:
+                raise Broken(f"{name}: {part} is not what {run.publisher} published: {problem}")
+            if lane.refused.missing(run.first, run.first + run.count - 1) != [
+                (run.first, run.first + run.count - 1)
+            ]:
+                raise Broken(f"{name}: {part} was refused, and is stored")
+
+    # -- publishers ------------------------------------------------------------------------------
+
+    def on_publish(self, publisher: NodeId, batch: EventBatch) -> None:
+        lane = self.lanes.setdefault((batch.stream, publisher), Lane())
+        if batch.first > lane.columns.rows:  # else it is what a restarted publisher repeats
+            lane.columns.add(batch)
+            self.published += batch.rows
+        lane.waiting[batch.first] = batch.last
+
+    def on_publisher_lost(self, publisher: NodeId) -> None:
+        """It waits for no answers any more."""
+        for (_, who), lane in self.lanes.items():
+            if who == publisher:
+                lane.waiting.clear()
+
+    def on_acknowledge(self, publication: Publication, seq: int) -> None:
+        batch, publisher = publication.batch, publication.publisher
+        truth = self.streams[batch.stream]
+        self._answered(publication).acknowledged.add(batch.first, batch.last)
+        self.acknowledged += batch.rows
+        missing = self._missing(truth, publisher, batch.first, batch.last)
+        if missing:
+            raise Broken(
+                f"{truth.name}: {batch.first}..{batch.last} of {publisher} were acknowledged and "
+                "are not stored"
+            )
+        # An answer may be late by an epoch: it then speaks of where things were in that one.
+        wanted = int(publication.level.removeprefix("regions=") or 0)
+        places = {
+            epoch.number: epoch.place_of(publisher, batch.last)
+            for epoch in truth.epochs.values()
+            if seq <= epoch.end
+        }
+        if not any(
+            0 < place <= seq and self._regions_with(batch.stream, epoch, place) >= wanted
+            for epoch, place in places.items()
+        ):
+            raise Broken(
+                f"{truth.name}: {batch.last} of {publisher} was acknowledged as {seq}, "
+                f"{publication.level or 'here'}; it is at {places}, and {wanted} other regions "
+                "do not have it"
+            )
+
+    def _regions_with(self, stream: int, epoch: int, seq: int) -> int:
+        """Other regions than its own that have, or had, everything up to there."""
+        return sum(
+            end >= seq
+            for (region, of, when), end in self._reached.items()
+            if (of, when) == (stream, epoch) and region != self.streams[stream].region
+        )
+
+    def on_refuse(self, publication: Publication) -> None:
+        batch = publication.batch
+        self.refused += batch.rows
+        lane = self._answered(publication)
+        lane.refused.add(batch.first, batch.last)
+        truth = self.streams[batch.stream]
+        if truth.now.place_of(publication.publisher, batch.last):
+            raise Broken(f"{truth.name}: {batch} was refused, and is stored")
+
+    def _answered(self, publication: Publication) -> Lane:
+        batch = publication.batch
+        lane = self.lanes[batch.stream, publication.publisher]
+        if lane.waiting.pop(batch.first, None) != batch.last:
+            name = self.streams[batch.stream].name
+            raise Broken(f"{name}: an answer to {batch} that nobody waits for")
+        return lane
+
+    def _missing(
+        self, truth: StreamTruth, publisher: NodeId, first: int, last: int
+    ) -> list[tuple[int, int]]:
+        """Numbers of a publisher that are neither stored nor were lost as they may be."""
+        places = truth.now.places.get(publisher, ())
+        stored = IntervalSet((place.first, place.last) for place in places)
+        lost = truth.lost.get(publisher, IntervalSet())
+        return [part for gap in stored.missing(first, last) for part in lost.missing(*gap)]
+
+    # -- subscribers -----------------------------------------------------------------------------
+
+    def on_delivery(self, node: NodeId, number: int, batch: EventBatch) -> Session:
+        session = self.sessions[node, number]
+        if batch.stream != session.stream:
+            raise Broken(f"{session.name}: {batch} is of another stream")
+        if not session.epoch:
+            session.epoch = batch.epoch
+        if batch.epoch != session.epoch or batch.first != session.end + 1:
+            raise Broken(
+                f"{session.name}: {batch} of epoch {batch.epoch} behind {session.epoch}/"
+                f"{session.end}"
+            )
+        self._epoch(session.name, batch).compare(session.name, batch)
+        session.end = batch.last
+        session.rows += batch.rows
+        session.tombstones += batch.tombstones
+        self.delivered += batch.rows
+        self.buried += batch.tombstones
+        return session
+
+    def on_restarted(self, node: NodeId, number: int, epoch: int, seq: int) -> Session:
+        session = self.sessions[node, number]
+        truth = self.streams[session.stream]
+        # Without retention nothing is ever skipped: a restart is a new epoch from its beginning.
+        if epoch <= session.epoch or epoch not in {*truth.epochs, truth.epoch} or seq:
+            raise Broken(
+                f"{session.name}: restarted at {epoch}/{seq}, where it was at {session.epoch}/"
+                f"{session.end}"
+            )
+        session.restarts += 1
+        self.restarts += 1
+        if session.restarts > truth.losses:
+            raise Broken(
+                f"{session.name}: restarted {session.restarts} times for {truth.losses} losses"
+            )
+        session.epoch, session.end = epoch, 0
+        return session
+
+    def _epoch(self, who: str, batch: EventBatch) -> EpochTruth:
+        truth = self.streams[batch.stream]
+        epoch = truth.epochs.get(batch.epoch)
+        if epoch is None:
+            raise Broken(f"{who}: {truth.name} in epoch {batch.epoch}, which there is not")
+        return epoch
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def lagging(self) -> list[str]:
+        """Who has not got everything yet, and which publications have had no answer."""
+        behind = []
+        for session in self.sessions.values():
+            truth = self.streams[session.stream]
+            at = (session.epoch, session.end)
+            # Who has had nothing has no epoch, and is told of none as long as there is nothing.
+            if at != (truth.epoch, truth.now.end) and (session.end or truth.now.end):
+                behind.append(f"{session.name} is at {at} of {(truth.epoch, truth.now.end)}")
+        for (region, stream), held in self._held.items():
+            truth = self.streams[stream]
+            if (held.epoch, held.end) != (truth.epoch, truth.now.end) and truth.now.end:
+                behind.append(f"{region} is at {held.epoch}/{held.end} of {truth.name}")
+        for (stream, publisher), lane in self.lanes.items():
+            if lane.waiting:
+                name, first = self.streams[stream].name, min(lane.waiting)
+                behind.append(
+                    f"{len(lane.waiting)} publications of {publisher} to {name} wait for an "
+                    f"answer, the first at {first}"
+                )
+        return behind
+
+    def check_end(self) -> None:
+        """Everybody has everything: is it what they ought to have?"""
+        for (stream, publisher), lane in self.lanes.items():
+            truth = self.streams[stream]
+            for first, last in lane.acknowledged:
+                for gap in self._missing(truth, publisher, first, last):
+                    raise Broken(
+                        f"{truth.name}: {gap[0]}..{gap[1]} of {publisher} were acknowledged and "
+                        "are lost"
+                    )
+
+    def check_history(self, region: str, stream: int, history: History) -> None:
+        """All that a region gives out of a stream, now that it has all of it: what is live, and
+        nothing that was ever collected."""
+        truth = self.streams[stream]
+        rows: set[int] = set()
+        at = 1
+        while at <= history.end:
+            batches = history.read(at, 1 << 20)
+            for batch in batches:
+                if batch.first != at:
+                    raise Broken(f"{region}: {truth.name}: {batch} was read at {at}")
+                truth.now.compare(region, batch)
+                rows.update(batch.seqs.tolist())
+                at = batch.last + 1
+        live = truth.now.live()
+        back, gone = sorted(rows - live), sorted(live - rows - truth.now.excused)
+        if back or gone:
+            raise Broken(
+                f"{region}: {truth.name}: {back[:5]} are collected and there, {gone[:5]} are live "
+                "and gone"
+            )

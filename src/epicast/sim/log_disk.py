@@ -1,0 +1,198 @@
+"""A disk with the log itself on it: what a crash leaves is what recovery then makes of it.
+
+Every stream has a `log.simulated` disk of its own, or lives in memory. Appending, syncing, reading
+and opening again follow the rules of `runtime.history_storage`, so a simulated proxy finds after a
+crash what a real one would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+
+from epicast.core import EventBatch, Recovered
+from epicast.core.effects import Write
+from epicast.core.epochs import new_epoch
+from epicast.log import GcPolicy, History, LogConfig, LogError, in_memory
+from epicast.log.restarts import may_have_lost, write
+from epicast.log.simulated import SimulatedDisk
+from epicast.sim.disk import Commit, SimDisk
+
+_ROOMY = 1 << 62
+
+
+class KeptStream(Struct, frozen=True, kw_only=True):
+    """How one stream is kept."""
+
+    policy: GcPolicy
+    config: LogConfig
+    owned: bool
+    on_files: bool
+
+
+class LogDisk(SimDisk):
+    def __init__(
+        self,
+        sync_ns: int,
+        streams: Mapping[int, KeptStream],
+        rng: Random,
+        wall_ns: Callable[[], int],
+    ) -> None:
+        super().__init__(sync_ns)
+        self.streams = dict(streams)
+        self.files: dict[int, SimulatedDisk] = {}
+        """Of the streams that are kept on files."""
+        self._rng = rng
+        self._wall_ns = wall_ns
+        self._histories: dict[int, History] = {}
+        self._failures: list[tuple[int, int, str]] = []
+        self._doubtful: set[int] = set()
+        self.on_stored: Callable[[EventBatch], None] | None = None
+        """Told of every batch that has become stable as its stream promises."""
+        self.on_opened: Callable[[int, History], None] | None = None
+        """Told of every history when the node starts."""
+        self._replace_files()
+
+    def _replace_files(self) -> None:
+        self.files = {
+            stream: SimulatedDisk(Random(self._rng.random()))
+            for stream, kept in self.streams.items()
+            if kept.on_files
+        }
+
+    # -- opening and closing ---------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open what is not open; `LogError` if that is impossible now, as on a full disk."""
+        epoch = new_epoch(self._wall_ns())
+        for stream, kept in self.streams.items():
+            if stream not in self._histories:
+                self._histories[stream] = self._open(stream, kept, epoch if kept.owned else 0)
+
+    def _open(self, stream: int, kept: KeptStream, epoch: int) -> History:
+        if not kept.on_files:
+            config = in_memory(segment_bytes=kept.config.segment_bytes)
+            return History.in_memory(stream, policy=kept.policy, config=config, epoch=epoch)
+        history = History(
+            self.files[stream], stream, policy=kept.policy, config=kept.config, epoch=epoch
+        )
+        lost = may_have_lost(history.recovery, kept.config)
+        if lost and not kept.owned:
+            self._doubtful.add(stream)
+        elif lost:
+            history.raise_epoch(max(history.epoch + 1, epoch))
+        return history
+
+    def close(self) -> None:
+        """In good order; what the node has not told the disk to write is gone all the same."""
+        histories, self._histories = self._histories, {}
+        for history in histories.values():
+            try:
+                history.close()
+            except (LogError, OSError):
+                continue  # a full disk takes no note: it then counts as not closed
+
+    def crash(self, *, lose_everything: bool) -> None:
+        super().crash(lose_everything=lose_everything)
+        self._failures.clear()
+        self._histories.clear()
+        if lose_everything:
+            self._replace_files()
+        for files in self.files.values():
+            files.crash()
+
+    def recovered(self, incarnation: int) -> Recovered:
+        self.open()
+        histories = self._histories
+        if self.on_opened is not None:
+            for stream, history in histories.items():
+                self.on_opened(stream, history)
+        return Recovered(
+            incarnation,
+            {stream: history.stable_end for stream, history in histories.items()},
+            dict(self._saved),
+            {stream: history.epoch for stream, history in histories.items()},
+            {stream: history.publishers() for stream, history in histories.items()},
+            frozenset(self._doubtful),
+        )
+
+    # -- use -------------------------------------------------------------------------------------
+
+    def history(self, stream: int) -> History:
+        return self._histories[stream]
+
+    def histories(self) -> Iterator[tuple[int, History]]:
+        yield from self._histories.items()
+
+    def fill(self) -> None:
+        """Files take a few more bytes, then none: writes fail halfway through, too."""
+        for files in self.files.values():
+            taken = sum(map(files.size, files.names()))
+            files.capacity_bytes = taken + self._rng.randrange(600)
+
+    def free(self) -> None:
+        for files in self.files.values():
+            files.capacity_bytes = _ROOMY
+
+    def sync(self, commit: Commit) -> dict[int, int]:
+        assert self.pending and self.pending[0] is commit
+        del self.pending[0]
+        by_stream: dict[int, list[Write]] = {}
+        for batch in commit.batches:
+            by_stream.setdefault(batch.stream, []).append(batch)
+        ends: dict[int, int] = {}
+        for stream, writes in by_stream.items():
+            history = self._histories[stream]
+            try:
+                write(history, writes)
+                if self.streams[stream].config.sync == "disk" and self.streams[stream].on_files:
+                    history.sync()
+            except (LogError, OSError) as error:
+                self._failures.append((stream, writes[0].first, str(error)))
+                continue
+            batches = [each for each in writes if isinstance(each, EventBatch)]
+            if batches:
+                ends[stream] = batches[-1].last
+            if self.on_stored is not None:
+                for batch in batches:
+                    self.on_stored(batch)
+        self._saved.update(commit.saves)
+        return ends
+
+    def take_failures(self) -> list[tuple[int, int, str]]:
+        failures, self._failures = self._failures, []
+        return failures
+
+    def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
+        history = self._histories[stream]
+        try:
+            found = history.read(max(first, history.start), max_bytes)
+        except (LogError, OSError):
+            return []
+        end = history.stable_end
+        return [
+            batch if batch.last <= end else batch.slice(batch.first, end)
+            for batch in found
+            if batch.first <= end
+        ]
+
+    def maintain(self, now_ns: int, max_bytes: int) -> None:
+        """What a proxy does to its histories now and then."""
+        for history in self._histories.values():
+            try:
+                history.maintain(now_ns, max_bytes)
+            except (LogError, OSError):
+                continue  # tried again the next time, as proxies do
+
+    # -- damage ----------------------------------------------------------------------------------
+
+    def snapshot(self, streams: list[int]) -> dict[int, Any]:
+        return {stream: self.files[stream].snapshot() for stream in streams}
+
+    def restore(self, snapshot: Mapping[int, Any]) -> None:
+        """Everything since is gone; the node is down."""
+        for stream, saved in snapshot.items():
+            self.files[stream].restore(saved)

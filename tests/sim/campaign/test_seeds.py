@@ -1,0 +1,95 @@
+"""Geoplexes under trouble: nothing acknowledged is lost, and in the end everybody has everything.
+
+`epicast swarm` runs thousands of seeds; these are the ones every change is held to.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from epicast.core import Trace
+from epicast.sim.campaign import CampaignRun, draw_plan, kind_of, run_seed
+from epicast.sim.campaign.running import SeedResult, run_seeds
+
+SEEDS = [seed for seed in range(40) if kind_of(seed) == "streams"]
+CHUNK = 4
+
+
+@pytest.mark.parametrize("first", range(0, len(SEEDS), CHUNK))
+def test_streams_survive(first):
+    failures = [run_seed(seed).failure for seed in SEEDS[first : first + CHUNK]]
+    assert not any(failures), "\n\n".join(filter(None, failures))
+
+
+@pytest.mark.parametrize("seed", [274, 325, 1072, 2830])
+def test_seeds_that_once_failed(seed):
+    assert not run_seed(seed, "streams").failure
+
+
+def test_much_happens_in_a_run():
+    verdict = CampaignRun(draw_plan(16)).run()
+    assert not verdict.failure
+    assert verdict.acknowledged > 100
+    assert verdict.delivered > verdict.acknowledged
+    assert verdict.messages > 1000
+    assert verdict.simulated_s > 8
+
+
+def test_of_all_seeds_a_tenth_is_about_membership():
+    kinds = [kind_of(seed) for seed in range(1000)]
+    assert kinds.count("membership") == 100
+    assert kinds.count("streams") == 900
+
+
+def digest_of(seed: int) -> str:
+    trace = Trace(keep=False)
+    assert not CampaignRun(draw_plan(seed), trace).run().failure
+    return trace.digest()
+
+
+def test_a_seed_is_one_run():
+    assert digest_of(7) == digest_of(7) != digest_of(8)
+
+
+def test_a_run_does_not_depend_on_how_python_hashes():
+    script = (
+        "from tests.sim.campaign.test_seeds import digest_of\n"
+        "print(digest_of(6))\n"
+    )  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**environment, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(digests) == 1
+
+
+def pretend(seed: int) -> SeedResult:
+    return SeedResult(seed, "streams", failure="odd" if seed % 2 else "")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_come_from_as_many_processes_as_wanted(jobs):
+    results = sorted(run_seeds(range(3, 20), jobs, pretend), key=lambda result: result.seed)
+    assert results == [pretend(seed) for seed in range(3, 20)]
+
+
+def test_whoever_has_seen_enough_stops():
+    began = []
+
+    def run(seed: int) -> SeedResult:
+        began.append(seed)
+        return pretend(seed)
+
+    results = run_seeds(range(1000), 1, run)
+    assert [next(results).seed for _ in range(3)] == [0, 1, 2]
+    results.close()
+    assert began == [0, 1, 2]
