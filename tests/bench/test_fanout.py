@@ -17,8 +17,10 @@ def test_a_small_region() -> None:
     assert result.holds
     figures = result.figures
     assert figures["payload_bytes"] == count * EVENT_BYTES
-    # Everybody has received every event at least once, most of them not from the proxy alone.
-    assert float(figures["amplification"]) >= 1
+    # Everybody has received every event at least once. Batches that had to wait come as one, so
+    # that it can be less than all of them encoded one by one: amplification can be below 1.
+    assert float(figures["received_bytes_per_agent"]) >= count * EVENT_BYTES
+    assert float(figures["amplification"]) > 0.9
     assert 0 < float(figures["proxy_share_of_bytes"]) <= 1
 
 

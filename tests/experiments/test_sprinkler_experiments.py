@@ -1,4 +1,4 @@
-"""Claims S2 and S3: smoke runs, and verdicts that can go either way."""
+"""Claims S2 to S4: smoke runs, and verdicts that can go either way."""
 
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from epicast.experiments.executor import InlineExecutor
 from epicast.experiments.model import Experiment, Scale
 from epicast.experiments.results import Results
 from epicast.experiments.sprinkler_fanout import SprinklerFanout
+from epicast.experiments.sprinkler_link_cut import SprinklerLinkCut
 from epicast.experiments.sprinkler_load import OUR_RATE, SprinklerLoad
 from epicast.experiments.sprinkler_region import PAPER_RATE
 from epicast.experiments.sweep import run_sweep
@@ -50,6 +51,73 @@ def test_smoke_of_load(tmp_path: Path) -> None:
     assert claim.id == "S3"
     names = [plot.name for plot in SprinklerLoad().plots(results)]
     assert names == ["latency", "latency_by_origin"]
+
+
+def test_smoke_of_a_link_cut(tmp_path: Path) -> None:
+    results = smoke(SprinklerLinkCut(), tmp_path)
+    assert set(results.numbers("missing")) == {0}
+    for row in results:
+        assert 100 < row["stalled_ms"] <= row["bound_ms"] == 222
+    (claim,) = SprinklerLinkCut().claims(results)
+    assert claim.id == "S4"
+    assert "latency of region 2 spikes: yes" in claim.detail
+    assert "region 0 hardly notices: yes" in claim.detail
+    names = [plot.name for plot in SprinklerLinkCut().plots(results)]
+    assert names == ["throughput", "latency"]
+
+
+def link_rows(
+    outage: list[float],
+    far: tuple[float, float, float],
+    missing: int = 0,
+    near: float = 50.0,
+    stalled: float = 900.0,
+    link: str = "swallows",
+) -> Results:
+    """Ten seconds at 100 per second, the link out from 2 to 8. `outage`: what is delivered in each
+    half second of it. `far`: latencies of the far region as the link fails, in the end of the
+    outage, and after it."""
+    rows: list[dict[str, Any]] = []
+    for step in range(20):
+        t_s = step / 2
+        out = 2 <= t_s < 8
+        spike, during, afterwards = far
+        latency = 50.0 if t_s < 2 else spike if t_s < 4 else during if out else afterwards
+        rows.append(
+            {"advertise_ms": 1000.0, "link": link, "agents": 2, "cut_s": 2, "mended_s": 8,
+             "end_s": 10, "t_s": t_s, "delivered_per_s": outage[step - 4] if out else 100.0,
+             "latency_0_ms": near if out else 50.0, "latency_2_ms": latency, "missing": missing,
+             "stalled_ms": stalled, "bound_ms": 1000.0}
+        )  # fmt: skip
+    return Results(Scale.PAPER, rows)
+
+
+def test_a_link_cut_as_in_the_paper_holds_and_others_do_not() -> None:
+    experiment = SprinklerLinkCut()
+    usual = [80.0, 80.0, 120.0, 120.0, *[100.0] * 8]
+    assert holds(experiment, link_rows(usual, (900.0, 60.0, 50.0)))
+    assert not holds(experiment, link_rows([100.0] * 12, (900.0, 60.0, 50.0)))  # no dip
+    assert not holds(experiment, link_rows([*usual[:-1], 50.0], (900.0, 60.0, 50.0)))
+    assert not holds(experiment, link_rows(usual, (60.0, 60.0, 50.0)))  # no spike
+    assert not holds(experiment, link_rows(usual, (900.0, 50.0, 50.0)))  # no other path
+    assert not holds(experiment, link_rows(usual, (900.0, 60.0, 60.0)))  # stays on it
+    assert not holds(experiment, link_rows(usual, (900.0, 60.0, 50.0), missing=1))
+    assert not holds(experiment, link_rows(usual, (900.0, 60.0, 50.0), near=80.0))
+    assert not holds(experiment, link_rows(usual, (900.0, 60.0, 50.0), stalled=1001.0))
+
+
+def test_a_link_cut_has_to_be_survived_in_every_way_and_to_look_like_the_papers_in_one() -> None:
+    experiment = SprinklerLinkCut()
+    usual = [80.0, 80.0, 120.0, 120.0, *[100.0] * 8]
+    alike = [*link_rows(usual, (900.0, 60.0, 50.0))]
+    hardly_seen = link_rows([100.0] * 12, (60.0, 60.0, 50.0), link="breaks")
+    assert holds(experiment, Results(Scale.PAPER, [*alike, *hardly_seen]))
+    for rows in (
+        link_rows(usual, (900.0, 60.0, 50.0), link="breaks", missing=1),
+        link_rows(usual, (900.0, 60.0, 50.0), link="breaks", stalled=1001.0),
+        link_rows([80.0] * 12, (900.0, 60.0, 50.0), link="breaks"),  # less comes to the end
+    ):
+        assert not holds(experiment, Results(Scale.PAPER, [*alike, *rows]))
 
 
 def fanout_rows(rates: dict[tuple[int, float], float]) -> Results:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,7 +31,7 @@ class Arrivals:
         self._taken: list[dict[NodeId, int]] = [{} for _ in range(streams)]
         """Batches each agent has."""
         self._times: list[int] = []
-        """Of all arrivals at single agents."""
+        """Of all arrivals at single agents, in the order they came."""
 
     def expect(self, stream: int, at: int) -> None:
         """The next batch of a stream comes to its proxy at `at`."""
@@ -51,6 +53,11 @@ class Arrivals:
                 self._completed[number - 1][index] = now
             self._times.append(now)
 
+    @property
+    def missing(self) -> int:
+        """Events that have not arrived everywhere."""
+        return sum(stream.count(_NOT_YET) for stream in self._completed) * self.rows
+
     def metrics(self, begin: int, end: int, now: int) -> dict[str, float | int]:
         """Of what happened from `begin` to `end`.
 
@@ -60,10 +67,10 @@ class Arrivals:
         """
         seconds = (end - begin) / 1e9
         complete = sum(begin <= at < end for stream in self._completed for at in stream)
-        single = np.count_nonzero((np.array(self._times) >= begin) & (np.array(self._times) < end))
+        single = bisect_left(self._times, end) - bisect_left(self._times, begin)
         found: dict[str, float | int] = {
             "complete_per_s": complete * self.rows / seconds,
-            "delivered_per_s": int(single) * self.rows / self._agents / seconds,
+            "delivered_per_s": single * self.rows / self._agents / seconds,
         }
         pairs = [self._latencies(index, begin, end, now) for index in range(len(self._began))]
         everything = np.concatenate([latencies for latencies, _ in pairs])

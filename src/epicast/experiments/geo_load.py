@@ -37,6 +37,7 @@ _WINDOW = 24
 _WARM_S = 0.7
 """From the moment every agent has got something of every stream."""
 _PATIENCE_S = 120.0
+_LOOK_EVERY_S = 0.05
 
 
 class LoadError(EpicastError):
@@ -60,17 +61,23 @@ def measure(
     seconds: float,
     *,
     disk: bool = False,
+    replicas: int = 1,
     evidence: Path | None = None,
+    security: str = "",
 ) -> Measured:
-    """With a folder `evidence`, everybody writes down there what happens."""
+    """Regions are chains of so many `replicas`. With a folder `evidence`, everybody writes down
+    there what happens. `security` is the text of such a table; who publishes and follows then takes
+    its credentials from the environment."""
     names = REGIONS[:regions]
     with tempfile.TemporaryDirectory(prefix="epicast-load-") as folder:
         files = Path(folder)
-        text = document(names, policy, files if disk else None)
+        text = document(names, policy, files if disk else None, replicas)
         if evidence is not None:
             text += f'\n[evidence]\nfolder = "{evidence}"'
-        geoplex = parse_geoplex(text, "load")
+        text += f"\n{security}"
+        geoplex = parse_geoplex(text, "load", folder)
         with LocalGeoplex(geoplex, any_ports=True) as local, Team() as team:
+            wait_for_chains(local)
             agents = [
                 team.start(
                     follow, local.address(r), list(names), _VIEW, files / f"{r}.npz", evidence
@@ -108,11 +115,24 @@ def measure(
             return evaluate(files, names, window, cpu)
 
 
-def document(names: Sequence[str], policy: str, folder: Path | None) -> str:
+def wait_for_chains(local: LocalGeoplex) -> None:
+    """Until every replica is in its chain."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        places = [each.protocol.get("chain_place", 0) for each in local.status().values()]
+        if min(places) >= 0:
+            return
+        time.sleep(_LOOK_EVERY_S)
+    raise LoadError(f"chains are not whole: {places}")
+
+
+def document(names: Sequence[str], policy: str, folder: Path | None, replicas: int = 1) -> str:
     """The deployment file; with a folder, histories are there and acknowledged once synced."""
     lines = ['name = "load"', "[proxies]", f"view_size = {_VIEW}", f"fanout = {_VIEW}"]
-    for port, name in enumerate(names, 1):
-        lines += [f"[regions.{name}]", f'proxy = "127.0.0.1:{port}"']
+    for at, name in enumerate(names):
+        ports = range(1 + at * replicas, 1 + (at + 1) * replicas)
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        lines += [f"[regions.{name}]", f"replicas = {addresses}"]
         if folder is not None:
             lines.append(f'data = "{folder / name}"')
     for name in names:

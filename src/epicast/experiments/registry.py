@@ -16,6 +16,7 @@ EXPERIMENTS: dict[str, str] = {
     "key-ages": "epicast.experiments.key_ages:KeyAges",
     "peer-sampling": "epicast.experiments.peer_sampling:PeerSampling",
     "sprinkler-fanout": "epicast.experiments.sprinkler_fanout:SprinklerFanout",
+    "sprinkler-link-cut": "epicast.experiments.sprinkler_link_cut:SprinklerLinkCut",
     "sprinkler-load": "epicast.experiments.sprinkler_load:SprinklerLoad",
     "sprinkler-processes": "epicast.experiments.sprinkler_processes:SprinklerProcesses",
 }

@@ -1,12 +1,13 @@
-"""Three simulated regions full of agents under an even load: the ground of claims S2 and S3.
+"""Simulated regions full of agents under an even load: the ground of claims S2, S3 and S4.
 
-The setting of Sprinkler's section 5.2, run by the protocol classes that run on the network. Inside
-a region everything is 1 ms away and an agent has 1 Gbps each way; proxies have 10 Gbps, for
-everything they send. Chains of replicas are not part of it: a proxy is one node.
+The setting of Sprinkler's section 5.2, or with another topology that of 5.3, run by the protocol
+classes that run on the network. Inside a region everything is 1 ms away and an agent has 1 Gbps
+each way; proxies have 10 Gbps, for everything they send. Chains of replicas are not part of it: a
+proxy is one node.
 
 What the paper leaves open, or lost with its figures, is ours:
 
-* Latencies between the regions, `LATENCIES_MS`: two sites on the west coast, one on the east coast.
+* Latencies between the regions, `THREE_REGIONS`: two sites on the west coast, one on the east.
 * Events come in batches, one per proxy every 20 ms, `BATCH_MS`. Nothing in the protocol looks at
   single events, so a batch costs the simulator what an event would. Bytes are those of our wire
   format, which takes 10 for an event of 10: 864 k events a second and proxy fill 21 % of an agent's
@@ -19,6 +20,7 @@ What the paper leaves open, or lost with its figures, is ours:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,13 +34,11 @@ from epicast.protocols.sprinkler import AgentConfig, ClientConfig, ProxyConfig
 from epicast.runtime import Limits
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.geoplex import SimGeoplex
+from epicast.sim.network import Conditions
 from epicast.sim.node import SimNode
 from epicast.sim.service import Service
 
 REGIONS = ("seattle", "california", "virginia")
-LATENCIES_MS = {("seattle", "california"): 10, ("seattle", "virginia"): 35,
-                ("california", "virginia"): 32}  # fmt: skip
-"""One way. Half of what round trips between such places usually take."""
 PAPER_RATE = 864_000
 """Events per second and proxy: a third of what the paper's prototype could do."""
 EVENT_BYTES = 10
@@ -62,6 +62,29 @@ _AFTERWARDS_NS = 200 * MILLISECOND
 _UNLIMITED = 1 << 62
 
 
+class Topology(Struct, frozen=True):
+    regions: tuple[str, ...]
+    latencies_ms: Mapping[tuple[str, str], float]
+    """One way. Half of what round trips between such places usually take."""
+
+    def geoplex(self) -> Geoplex:
+        """As a deployment file would describe it."""
+        lines = ['name = "regions"']
+        for port, region in enumerate(self.regions, 1):
+            lines += [f"[regions.{region}]", f'proxy = "127.0.0.1:{port}"']
+            lines += [f"[streams.{region}]", f'owner = "{region}"', 'ack = "memory"']
+        for (source, target), latency in self.latencies_ms.items():
+            lines += ["[[links]]", f'from = "{source}"', f'to = "{target}"',
+                      f'latency = "{latency}ms"']  # fmt: skip
+        return parse_geoplex("\n".join(lines), "the geoplex of an experiment")
+
+
+THREE_REGIONS = Topology(
+    REGIONS,
+    {("seattle", "california"): 10, ("seattle", "virginia"): 35, ("california", "virginia"): 32},
+)
+
+
 class Setting(Struct, frozen=True, kw_only=True):
     agents: int
     """In each region."""
@@ -74,6 +97,11 @@ class Setting(Struct, frozen=True, kw_only=True):
     measured_ms: float = 500.0
     """Behind the first 300 ms. The load goes on for 200 ms more, so that what is measured arrives
     as it would if it never ended."""
+    topology: Topology = THREE_REGIONS
+    advertise_ms: float = 100.0
+    """Between two advertisements of a proxy to the others."""
+    breaks_after_ms: float = 5000.0
+    """How long a connection bears with a link that swallows everything."""
 
 
 class Region:
@@ -88,26 +116,31 @@ class Region:
             "shuffle_time_ns": shuffle_ns,
             "gossip_every_ns": _GOSSIP_NS,
         }
+        advertise_ns = round(setting.advertise_ms * MILLISECOND)
         self.geoplex = SimGeoplex(
-            describe_geoplex(),
+            setting.topology.geoplex(),
             seed,
-            proxy_config=ProxyConfig(**common),
+            proxy_config=ProxyConfig(**common, advertise_every_ns=advertise_ns),
             agent_config=AgentConfig(**common),
             proxy_bandwidth=_bandwidth(10, setting.agents),
             agent_bandwidth=_bandwidth(1, VIEW),
             proxy_service=PROXY_SERVICE,
             collects=False,
+            conditions=Conditions(break_after_ns=round(setting.breaks_after_ms * MILLISECOND)),
         )
+        self._regions = setting.topology.regions
         self.simulation = self.geoplex.simulation
         rows = max(1, round(setting.rate * setting.batch_ms / 1000))
-        self.arrivals = Arrivals(len(REGIONS), len(REGIONS) * setting.agents, rows, before=1)
+        self.arrivals = Arrivals(
+            len(self._regions), len(self._regions) * setting.agents, rows, before=1
+        )
         self.simulation.on_topic_delivery = self.arrivals.note
         drivers = ClientConfig(max_unacknowledged_events=_UNLIMITED)
         self._drivers = [
-            self.geoplex.add_client(region, f"{region}/driver", drivers) for region in REGIONS
+            self.geoplex.add_client(region, f"{region}/driver", drivers) for region in self._regions
         ]
         # An event of each stream, so that its epoch is known everywhere before anybody follows it.
-        for region, driver in zip(REGIONS, self._drivers, strict=True):
+        for region, driver in zip(self._regions, self._drivers, strict=True):
             self._publish(driver, EventBatch.build(self.geoplex.streams[region].id, 1, [b""]))
         for index in range(setting.agents):
             at = _OPENING_NS + index * _JOINING_NS // setting.agents
@@ -115,31 +148,32 @@ class Region:
         self.simulation.run_until(_OPENING_NS + _JOINING_NS + _SETTLE_NS)
 
     def _add_agents(self, _: None, __: None) -> None:
-        for region in REGIONS:
+        for region in self._regions:
             node = self.geoplex.add_agent(region)
-            for number, stream in enumerate(REGIONS):
+            for number, stream in enumerate(self._regions):
                 self.geoplex.subscribe(node, number + 1, stream, after=1, window_bytes=_UNLIMITED)
 
     def run(self) -> None:
         """All the load: before, while and after it is measured."""
-        setting, simulation = self.setting, self.simulation
-        start = simulation.now
-        batch_ns = round(setting.batch_ms * MILLISECOND)
-        self.window = (
-            start + WARM_UP_NS,
-            start + WARM_UP_NS + round(setting.measured_ms * MILLISECOND),
-        )
+        start = self.simulation.now
+        measured_ns = round(self.setting.measured_ms * MILLISECOND)
+        self.window = start + WARM_UP_NS, start + WARM_UP_NS + measured_ns
         end = self.window[1] + _AFTERWARDS_NS
+        self.put_load(start, end)
+        self.simulation.run_until(end)
+
+    def put_load(self, start: int, end: int) -> None:
+        """It comes as the simulation goes on."""
+        batch_ns = round(self.setting.batch_ms * MILLISECOND)
         payloads = [bytes(EVENT_BYTES)] * self.arrivals.rows
-        for place, (region, driver) in enumerate(zip(REGIONS, self._drivers, strict=True)):
+        for place, (region, driver) in enumerate(zip(self._regions, self._drivers, strict=True)):
             stream = self.geoplex.streams[region].id
             batch = EventBatch.build(stream, 1, payloads)
             # Proxies do not have their batches at the same instants.
-            offset = place * batch_ns // len(REGIONS)
+            offset = place * batch_ns // len(self._regions)
             for at in range(start + offset, end, batch_ns):
-                simulation.scheduler.at(at, self._publish, driver, batch)
+                self.simulation.scheduler.at(at, self._publish, driver, batch)
                 self.arrivals.expect(place, at + MILLISECOND)
-        simulation.run_until(end)
 
     def _publish(self, driver: SimNode, batch: EventBatch) -> None:
         self.geoplex.publish(driver, batch)
@@ -162,14 +196,3 @@ class Region:
 def _bandwidth(gigabits: int, peers: int) -> Bandwidth:
     rate = gigabits * _GIGABIT
     return Bandwidth(rate, rate, queue_bytes=peers * _QUEUE_BYTES)
-
-
-def describe_geoplex() -> Geoplex:
-    """The regions as a deployment file would describe them."""
-    lines = ['name = "region"']
-    for port, region in enumerate(REGIONS, 1):
-        lines += [f"[regions.{region}]", f'proxy = "127.0.0.1:{port}"']
-        lines += [f"[streams.{region}]", f'owner = "{region}"', 'ack = "memory"']
-    for (source, target), latency in LATENCIES_MS.items():
-        lines += ["[[links]]", f'from = "{source}"', f'to = "{target}"', f'latency = "{latency}ms"']
-    return parse_geoplex("\n".join(lines), "the geoplex of section 5.2")
