@@ -7,7 +7,7 @@ import pytest
 
 from epicast.geo.local import LocalGeoplex
 from tests.cli.conftest import Epicast
-from tests.geo.support import make_geoplex
+from tests.geo.support import eventually, make_geoplex
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "geoplex.toml"
 
@@ -43,6 +43,20 @@ def test_a_region_that_does_not_answer_is_named(epicast: Epicast) -> None:
         assert "eu: 127.0.0.1" in done.error_line and "cannot be reached" in done.error_line
         document = json.loads(done.out)
         assert list(document["regions"]) == ["us"] and "eu" in document["silent"]
+
+
+def test_alarms_decide_the_exit_status(epicast: Epicast) -> None:
+    def no_alarms() -> bool:
+        done = epicast("status", "--check")
+        return done.status == 0 and "no alarms in us, eu, ap" in done.out
+
+    eventually(no_alarms, "a proxy that was busy starting may be late")
+    assert json.loads(epicast("status", "--json").out)["alarms"] == []
+    with LocalGeoplex(make_geoplex(("us", "eu"))) as local:
+        local.kill("eu")
+        done = epicast("status", "--check", "--from", local.address("us"))
+        assert done.status == 1
+        assert "ALARM, epicast status: the proxy of eu does not answer: " in done.out
 
 
 def test_nobody_there(epicast: Epicast) -> None:

@@ -18,17 +18,21 @@ import typer
 from epicast.cli import (
     agent,
     audit,
+    backup,
+    certificate,
     demo,
     doctor,
     experiment,
     lake,
     proxy,
     publish,
+    restore,
     simulate,
     status,
     streams,
     subscribe,
     swarm,
+    universe,
     up,
     workload,
 )
@@ -37,8 +41,8 @@ if TYPE_CHECKING:
     from epicast.experiments.registry import Registry
 
 COMMANDS = (
-    up, publish, subscribe, status, streams, proxy, agent, demo, simulate, swarm, experiment,
-    doctor, lake, workload, audit,
+    up, publish, subscribe, status, streams, proxy, agent, backup, restore, demo, simulate,
+    swarm, experiment, doctor, lake, workload, universe, audit, certificate,
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,6 +33,14 @@ def agent(
         ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free port.")] = 0,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="With security: its certificate.", show_default="the file's"),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--certificate-key", help="Of its certificate.", show_default="the file's"),
+    ] = None,
     as_json: JsonOption = False,
     log_format: LogFormatOption = LogFormatChoice.text,
     log_level: LogLevelOption = LogLevel.info,
@@ -45,10 +54,15 @@ def agent(
     from epicast.client.addresses import address_towards
     from epicast.geo.agent import AgentService
     from epicast.geo.logs import configure_logs
+    from epicast.runtime.tls import TlsFiles
 
     configure_logs(log_format.value, log_level.value, region=region)
     geoplex = load_file(file)
     host = host or address_towards(geoplex.region(region).address)
-    service = AgentService(geoplex, region, host=host, port=port)
+    files = None
+    if certificate is not None and geoplex.security is not None:
+        own_key = None if key is None else str(key)
+        files = TlsFiles(geoplex.security.ca, str(certificate), own_key)
+    service = AgentService(geoplex, region, host=host, port=port, files=files)
 
     run_service(service, "agent in", geoplex, region, as_json)

@@ -90,7 +90,7 @@ def _audit_rows(found: AuditResult) -> list[list[str]]:
     return [
         ["logs, of owners, publishers and subscribers", f"{found.logs}"],
         ["events stored by their owners", f"{found.events:,}"],
-        ["deliveries owed, proxies included", f"{counts.owed:,}"],
+        ["deliveries owed", f"{counts.owed:,}"],
         ["delivered, with the right contents", f"{counts.delivered:,}"],
         ["tombstoned, for a reason that was found", f"{counts.tombstoned:,}"],
         ["broken promises", _said(found.violations)],

@@ -12,9 +12,14 @@ import typer
 
 from epicast.cli.connecting import (
     DEFAULT_ADDRESS,
+    CaOption,
+    CertificateOption,
     EvidenceOption,
+    KeyOption,
     StreamArgument,
+    TokenFileOption,
     ToOption,
+    proof,
     reminder,
 )
 from epicast.cli.output import print_json, say
@@ -74,6 +79,10 @@ def publish(
     ] = "",
     evidence: EvidenceOption = None,
     to: ToOption = DEFAULT_ADDRESS,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+    certificate: CertificateOption = None,
+    key_file: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Publish events and wait until they are acknowledged; prints the last one's number.
@@ -90,7 +99,8 @@ def publish(
     from epicast.client import PublishRefused, sync
 
     began = time.monotonic()
-    with sync.connect(to, agent=False, evidence=evidence) as node:
+    given = proof(to, token_file, ca, certificate, key_file)
+    with sync.connect(to, agent=False, evidence=evidence, **given) as node:
         target = node.stream(stream)
         waiting = (
             f"Waiting for an acknowledgement: is the proxy of {target.info.region!r} up? "

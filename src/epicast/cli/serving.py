@@ -56,7 +56,8 @@ def run_service(
     from epicast.runtime.services import serve
 
     def announce() -> None:
-        address = f"epicast://{service.address}"
+        scheme = "epicast" if geoplex.security is None else "epicasts"
+        address = f"{scheme}://{service.address}"
         if as_json:
             announce_json({"geoplex": geoplex.name, "region": region, "address": address})
         else:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epicast.cli.connecting import DEFAULT_ADDRESS, FromOption
+from epicast.cli.connecting import (
+    DEFAULT_ADDRESS,
+    CaOption,
+    CertificateOption,
+    FromOption,
+    KeyOption,
+    TokenFileOption,
+    proof,
+)
 from epicast.cli.output import print_json, print_table
 from epicast.cli.serving import JsonOption, load_file
 
@@ -25,10 +33,17 @@ def streams(
         typer.Argument(help="A geoplex.toml.", show_default="ask a running geoplex"),
     ] = None,
     source: FromOption = DEFAULT_ADDRESS,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+    certificate: CertificateOption = None,
+    key_file: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the streams of a running geoplex, or of a file, and what is promised of each."""
-    found = _of_file(file) if file is not None else _running(source)
+    if file is not None:
+        found = _of_file(file)
+    else:
+        found = _running(source, proof(source, token_file, ca, certificate, key_file))
     if as_json:
         import msgspec
 
@@ -52,10 +67,10 @@ def _of_file(file: Path) -> list[StreamInfo]:
     return sorted(infos, key=lambda info: info.name)
 
 
-def _running(source: str) -> list[StreamInfo]:
+def _running(source: str, given: dict[str, Any]) -> list[StreamInfo]:
     from epicast.client import sync
 
-    with sync.connect(source, agent=False) as node:
+    with sync.connect(source, agent=False, **given) as node:
         return node.streams()
 
 

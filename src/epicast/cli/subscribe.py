@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epicast.cli.connecting import DEFAULT_ADDRESS, EvidenceOption, FromOption, StreamArgument
+from epicast.cli.connecting import (
+    DEFAULT_ADDRESS,
+    CaOption,
+    CertificateOption,
+    EvidenceOption,
+    FromOption,
+    KeyOption,
+    StreamArgument,
+    TokenFileOption,
+    proof,
+)
 
 if TYPE_CHECKING:
     from epicast.client import Item, Reset, Watermark
@@ -61,6 +71,10 @@ def subscribe(
     ] = False,
     evidence: EvidenceOption = None,
     source: FromOption = DEFAULT_ADDRESS,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+    certificate: CertificateOption = None,
+    key_file: KeyOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Print the events of a stream as they come, in order, until Ctrl-C.
@@ -84,7 +98,8 @@ def subscribe(
 
     saved = WatermarkFile(resume) if resume is not None else None
     printer = _Printer(as_json)
-    with sync.connect(source, agent=agent, evidence=evidence) as node:
+    given = proof(source, token_file, ca, certificate, key_file)
+    with sync.connect(source, agent=agent, evidence=evidence, **given) as node:
         opened = node.stream(stream)
         begin: Watermark | int | None = 0 if from_start else after
         if from_lake is not None:

@@ -22,6 +22,7 @@ from epicast.cli.serving import (
 
 if TYPE_CHECKING:
     from epicast.deployment import Geoplex
+    from epicast.geo.births import Ended
     from epicast.geo.local import LocalGeoplex
 
 _LOOK_EVERY_S = 3600.0
@@ -88,8 +89,7 @@ def up(
     with local:
         try:
             _announce(local, as_json)
-            while (ended := local.wait_ended(_LOOK_EVERY_S)) is None:
-                pass
+            ended = _watch(local)
         except KeyboardInterrupt:
             say("Stopping …")
             local.close()
@@ -100,6 +100,18 @@ def up(
         "was stopped; what it wrote above says why"
     )
     raise typer.Exit(1)
+
+
+def _watch(local: LocalGeoplex) -> Ended:
+    """Until a proxy ends that is alone. A replica of several is started again."""
+    while True:
+        ended = local.wait_ended(_LOOK_EVERY_S)
+        if ended is None:
+            continue
+        if not local.geoplex.replica(ended.region)[0].is_chain:
+            return ended
+        say(f"The replica {ended.region!r} ended with status {ended.status}; starting it again.")
+        local.start(ended.region)
 
 
 def _geoplex(file: Path | None, data: Path | None, memory: bool, port: int | None) -> Geoplex:
@@ -130,8 +142,11 @@ def _announce(local: LocalGeoplex, as_json: bool) -> None:
                 "regions": {
                     name: {
                         "address": local.address(name),
-                        "pid": processes.get(name),
+                        "pid": processes.get(region.replicas[0].name),
                         "data": region.data,
+                        "replicas": {
+                            replica.name: processes.get(replica.name) for replica in region.replicas
+                        },
                     }
                     for name, region in geoplex.regions.items()
                 },
@@ -142,8 +157,13 @@ def _announce(local: LocalGeoplex, as_json: bool) -> None:
     print_table(
         ["region", "address", "process", "data"],
         [
-            [name, local.address(name), str(processes.get(name, "")), region.data or "in memory"]
-            for name, region in geoplex.regions.items()
+            [
+                each.name,
+                f"epicast://{each.address}",
+                str(processes.get(each.name, "")),
+                each.data or "in memory",
+            ]
+            for each in geoplex.replicas
         ],
     )
     print_table(
@@ -160,6 +180,9 @@ def _suggest(local: LocalGeoplex) -> None:
         return
     stream = "prices" if "prices" in streams else next(iter(streams))
     first, *_, last = local.geoplex.regions
+    if local.geoplex.security is not None:
+        say("Connections are encrypted: say who you are with --token-file or --certificate, and")
+        say(f"whom you trust with --ca {local.geoplex.security.ca}, or in the environment.")
     say("Running; Ctrl-C stops it. In other terminals, try:")
     say(f"  epicast subscribe {stream} --from {local.address(last)}")
     say(f"  epicast publish {stream} --key ACME --value 42.0 --to {local.address(first)}")
