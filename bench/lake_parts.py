@@ -100,7 +100,7 @@ class Ingestion:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(signal.SIGTERM)  # which is not ignored in the background, either
         self._process.wait(60)
 
     def _read(self) -> None:
