@@ -11,11 +11,18 @@ _SINCE_NS = 1_262_304_000 * 1_000_000_000
 """Counted from the beginning of 2010 in quarters of a second: until 2044 they fit into the 32 bits
 they have in a batch."""
 EPOCH_NS = 250_000_000
+_YEAR = 365 * 86_400 * 4
 
 
 def new_epoch(wall_ns: int) -> int:
     """One that no earlier process has used, as long as clocks do not go back."""
     return max(1, (wall_ns - _SINCE_NS) // EPOCH_NS)
+
+
+def forced_epoch(wall_ns: int) -> int:
+    """One that is later than what the region it is taken from begins by itself, when it comes back
+    within a year and does not know yet."""
+    return new_epoch(wall_ns) + _YEAR
 
 
 def left_of_epoch_ns(wall_ns: int) -> int:

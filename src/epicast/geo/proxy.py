@@ -23,7 +23,7 @@ from epicast.geo.upkeep import Upkeep
 from epicast.geo.warming import warm_up
 from epicast.log import policy_of
 from epicast.protocols.sprinkler import (
-    Proxy,
+    MovableProxy,
     ProxyConfig,
     ReplicaProxy,
     chain_plan,
@@ -75,7 +75,7 @@ class ProxyService:
         )
         owned = geoplex.streams_of(region)
         self._upkeep = Upkeep(region, owned, self.storage, self.driver, self._evidence)
-        self.protocol: Proxy | None = None
+        self.protocol: MovableProxy | None = None
         self._started_at = time.monotonic()
 
     @property
@@ -99,7 +99,7 @@ class ProxyService:
         self._started_at = time.monotonic()
         return node
 
-    def _make_protocol(self, node: Peer) -> Proxy:
+    def _make_protocol(self, node: Peer) -> MovableProxy:
         streams = self._geoplex.streams.values()
         rng = Random(secrets.randbits(64))
         plan = proxy_plan(self._geoplex, self._region.name)
@@ -107,7 +107,7 @@ class ProxyService:
         access = self._geoplex.access()
         permit = permit_all if access is None else Permission(access, self.driver)
         if self._chain is None:
-            return Proxy(
+            return MovableProxy(
                 node, self._config, rng, plan=plan, admit=admit, permit=permit,
                 status=self._encoded_status,
             )  # fmt: skip

@@ -12,7 +12,7 @@ from random import Random
 
 import numpy as np
 
-from epicast.core import COORDINATION_ID, EventBatch, NodeId, Peer, Trace
+from epicast.core import COORDINATION_ID, Config, EventBatch, NodeId, Peer, Trace
 from epicast.core.sampling import derive_seed
 from epicast.deployment import Geoplex, Replica, node_id_of
 from epicast.log import GcPolicy, policy_of
@@ -23,6 +23,7 @@ from epicast.protocols.sprinkler import (
     ChainPlan,
     Client,
     ClientConfig,
+    MovableProxy,
     Proxy,
     ProxyConfig,
     ProxyPlan,
@@ -32,6 +33,8 @@ from epicast.protocols.sprinkler import (
     proxy_plan,
     stream_info,
 )
+from epicast.protocols.sprinkler.moving.messages import MoveRequest
+from epicast.protocols.sprinkler.moving.operator import Operator
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.disk import SimDisk
 from epicast.sim.history_disk import HistoryDisk
@@ -84,6 +87,7 @@ class SimGeoplex:
         }
         self._placement[COORDINATION_ID] = len(self.regions)
         self._contacts: dict[NodeId, list[Peer]] = {}
+        self._operators = 0
         self.simulation = Simulation(
             seed,
             latency=self._latency(inside_ns, seed),
@@ -186,6 +190,17 @@ class SimGeoplex:
             factory, contacts, node_id=identity, bandwidth=bandwidth, service=service
         )
 
+    def ask_to_move(self, stream: str, to: str, at: SimNode, *, force: bool = False) -> SimNode:
+        """Somebody who asks a proxy to give a stream away, or to take it; the answer is a notice
+        of theirs."""
+        self._operators += 1
+        request = MoveRequest(self.streams[stream].id, to, force)
+        identity = node_id_of(f"operator-{self._operators}")
+        self._placement[identity] = self._placement[at.id]
+        return self.simulation.add_node(
+            partial(_make_operator, request), [at.peer], node_id=identity
+        )
+
     def restart(self, node: SimNode) -> None:
         """Start a node that is down again, under the same name at the same place."""
         self.simulation.start(node, self._contacts.get(node.id, ()))
@@ -231,11 +246,15 @@ def _make_proxy(
 ) -> Proxy:
     if chain is not None:
         return ReplicaProxy(node, config, rng, plan=plan, chain=chain)
-    return Proxy(node, config, rng, plan=plan)
+    return MovableProxy(node, config, rng, plan=plan)
 
 
 def _make_coordination(node: Peer, rng: Random) -> CoordinationNode:
     return CoordinationNode(node, CoordinationConfig(), rng)
+
+
+def _make_operator(request: MoveRequest, node: Peer, rng: Random) -> Operator:
+    return Operator(node, Config(), rng, request=request)
 
 
 def _make_agent(config: AgentConfig, node: Peer, rng: Random) -> Agent:

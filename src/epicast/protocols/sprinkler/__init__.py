@@ -2,6 +2,7 @@
 
 * `Proxy`: a region's service. It numbers the events of its own streams, gets all others from
   whichever proxy is far enough (PLP, Figure 1), stores everything, and serves whoever asks.
+* `MovableProxy`: the same, and its streams can be moved to other regions, see `moving`.
 * `ReplicaProxy`: one of several that do a proxy's work together, see `chain`.
 * `Agent`: a peer in a region. It spreads events with its neighbours (RLP, Figure 3), and serves
   the application it is part of.
@@ -21,6 +22,7 @@ from epicast.protocols.sprinkler.client import Client
 from epicast.protocols.sprinkler.config import AgentConfig, ClientConfig, ProxyConfig
 from epicast.protocols.sprinkler.infos import stream_info
 from epicast.protocols.sprinkler.messages import Counter, RefusalCode, StreamInfo
+from epicast.protocols.sprinkler.moving.proxy import MovableProxy
 from epicast.protocols.sprinkler.notices import Attached, Detached, Heads, NoSuchStream, Restarted
 from epicast.protocols.sprinkler.plans import ProxyPlan, chain_plan, proxy_plan
 from epicast.protocols.sprinkler.proxy import Proxy
@@ -30,7 +32,7 @@ from epicast.protocols.sprinkler.sidecar import Sidecar
 
 __all__ = [
     "Agent", "AgentConfig", "Alarm", "AlarmKind", "Attached", "ChainPlan", "Client", "ClientConfig",
-    "Counter", "Detached", "EventBuffer", "Heads", "NoSuchStream", "Proxy", "ProxyConfig",
-    "ProxyPlan", "RecentBatches", "RefusalCode", "ReplicaProxy", "Restarted", "Sidecar",
-    "StreamInfo", "chain_plan", "proxy_plan", "stream_info",
+    "Counter", "Detached", "EventBuffer", "Heads", "MovableProxy", "NoSuchStream", "Proxy",
+    "ProxyConfig", "ProxyPlan", "RecentBatches", "RefusalCode", "ReplicaProxy", "Restarted",
+    "Sidecar", "StreamInfo", "chain_plan", "proxy_plan", "stream_info",
 ]  # fmt: skip

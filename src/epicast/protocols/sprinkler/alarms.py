@@ -45,6 +45,8 @@ class AlarmKind(StrEnum):
     """What was to be stored last was not."""
     REPLICA = "replica"
     """Another replica of this region's chain was not heard of."""
+    LOST = "lost"
+    """Events that were here are not in the stream any more: another region took it by force."""
     OUTSIDE = "outside"
     """This replica is not in the chain: it has not caught up, or nobody is there to join."""
 
@@ -82,6 +84,19 @@ class Watch:
         """From now on these should be heard of, and nobody has more of `owned` streams."""
         self._owned = frozenset(owned)
         self._heard_at = dict.fromkeys(peers, now)
+
+    def own(self, stream: int, owned: bool) -> None:
+        """A stream has changed hands: what was heard of it is not to be judged by the new rule."""
+        self._owned = self._owned | {stream} if owned else self._owned - {stream}
+        self._counters.pop(stream, None)
+        self._lags.pop(stream, None)
+
+    def furthest(self, stream: int) -> Place:
+        """How far anybody has said to be."""
+        return max(self._counters.get(stream, {}).values(), default=(0, 0))
+
+    def has_heard_of(self, stream: int) -> bool:
+        return bool(self._counters.get(stream))
 
     def heard(self, now: int, peer: NodeId, counters: Sequence[Counter]) -> None:
         """`peer` has said how far it is."""

@@ -101,6 +101,10 @@ class Ownership:
         self._accepted, self._stable = {}, {}
         self._unstable.clear()
 
+    def accepted(self) -> dict[int, int]:
+        """The last number taken of each publisher, least recent first."""
+        return dict(self._accepted)
+
     def retire(self) -> list[Pending]:
         """Others number the stream from now on: who waits for an answer has to ask them."""
         waiting = []

@@ -13,6 +13,14 @@ from epicast.protocols.sprinkler.infos import stream_info
 from epicast.protocols.sprinkler.messages import StreamInfo
 
 
+class RegionFacts(Struct, frozen=True):
+    """What the others know of a region."""
+
+    name: str
+    durable: bool
+    """Whether it keeps anything on disk."""
+
+
 class ProxyPlan(Struct, frozen=True):
     region: str
     streams: tuple[StreamInfo, ...]
@@ -24,6 +32,8 @@ class ProxyPlan(Struct, frozen=True):
     """The same of other proxies, where it is not their own id."""
     replicas: tuple[Peer, ...] = ()
     """Where there are several in this region: all of them."""
+    regions: Mapping[int, RegionFacts] = {}
+    """All there are, by what streams call their owner."""
 
 
 def proxy_plan(geoplex: Geoplex, region: str) -> ProxyPlan:
@@ -35,6 +45,7 @@ def proxy_plan(geoplex: Geoplex, region: str) -> ProxyPlan:
         here.id,
         {replica.id: other.id for other in regions for replica in other.replicas},
         tuple(replica.peer for replica in here.replicas) if here.is_chain else (),
+        {each.id: RegionFacts(each.name, each.data is not None) for each in regions},
     )
 
 

@@ -35,6 +35,7 @@ from epicast.protocols.sprinkler.messages import (
     Restart,
     StatusReply,
     StatusRequest,
+    StreamInfo,
     Subscribe,
     Tail,
     Unsubscribe,
@@ -99,7 +100,7 @@ class Proxy(GossipingProxy):
         self, now: int, contacts: Sequence[Peer], recovered: Recovered, fx: Effects
     ) -> None:
         config = self.config
-        for info in self._plan.streams:
+        for info in self._present_infos(recovered):
             owned = info.owner == self._region_id
             epoch = recovered.epochs.get(info.id, self._first_epoch(recovered) if owned else 0)
             end = recovered.log_ends.get(info.id, 0)
@@ -115,6 +116,10 @@ class Proxy(GossipingProxy):
             fx.connect(peer)
         self.timers.set("advertise", now + int(self.rng.random() * config.advertise_every_ns))
         self.timers.set("gossip", now + int(self.rng.random() * config.gossip_every_ns))
+
+    def _present_infos(self, recovered: Recovered) -> Sequence[StreamInfo]:
+        """Of all streams, with their owner as far as is known here."""
+        return self._plan.streams
 
     def _first_epoch(self, recovered: Recovered) -> int:
         """Of a stream numbered here. Nothing of it is known elsewhere under epoch 0."""
@@ -180,10 +185,13 @@ class Proxy(GossipingProxy):
         fx.send(
             source,
             Welcome(
-                self._plan.region, self.node, self._plan.streams, self._counters(),
+                self._plan.region, self.node, self._infos(), self._counters(),
                 self.config.heartbeat_every_ns, proxies=self._plan.replicas,
             ),
         )  # fmt: skip
+
+    def _infos(self) -> tuple[StreamInfo, ...]:
+        return tuple(state.info for state in self._states.values())
 
     def _keep(self, peer: Peer, fx: Effects) -> None:
         """Take an interest in somebody who came by itself, to notice when it is gone."""
@@ -355,8 +363,9 @@ class Proxy(GossipingProxy):
         if former:
             self._sources.forget(now, former, fx)
         region = self._region_of(source)
-        self._watch.heard(now, region, message.counters)
-        for counter in message.counters:
+        counters = self._heeded(source, message.counters)
+        self._watch.heard(now, region, counters)
+        for counter in counters:
             # Only of who is connected would we be told that a subscription was lost on the way.
             if source in self._connected and self._is_head:
                 self._sources.heard(now, source, counter, fx, answers=message.asked_at > 0)
@@ -364,6 +373,10 @@ class Proxy(GossipingProxy):
             if state is not None and counter.epoch == state.epoch:
                 self._publications.heard_of_region(region, counter.stream, counter.seq, fx)
         self._watch_sources()
+
+    def _heeded(self, source: NodeId, counters: Sequence[Counter]) -> Sequence[Counter]:
+        """What of an advertisement counts."""
+        return counters
 
     def _are_no_agents(self) -> Mapping[NodeId, Peer]:
         return self._others

@@ -38,6 +38,7 @@ class Publications:
         """What cannot be stored here can be stored by nobody. Otherwise it is worth another try."""
 
     def own(self, state: StreamState, publishers: dict[int, int]) -> None:
+        self._regional.forget(state.id)
         ownership = Ownership(state, publishers, self._config.max_publishers)
         self._owned[state.id] = (state, ownership)
 
@@ -107,13 +108,23 @@ class Publications:
 
     def retire(self, fx: Effects) -> None:
         """Another replica is the head now: whoever waits is to ask there."""
-        for stream, (_, owned) in self._owned.items():
-            for pending in (*owned.retire(), *self._regional.retire(stream)):
-                refused = Refused(
-                    stream, pending.publisher, pending.path, pending.first, pending.last,
-                    RefusalCode.BUSY, "another replica takes publications now",
-                )  # fmt: skip
-                self._refuse(pending.peer, refused, fx)
+        for stream in self._owned:
+            self._send_elsewhere(stream, "another replica takes publications now", fx)
+
+    def disown(self, stream: int, fx: Effects) -> dict[int, int]:
+        """Another region owns a stream now: whoever waits is to ask there. The last number of each
+        publisher."""
+        self._send_elsewhere(stream, "another region takes publications now", fx)
+        return self._owned.pop(stream)[1].accepted()
+
+    def _send_elsewhere(self, stream: int, reason: str, fx: Effects) -> None:
+        owned = self._owned[stream][1]
+        for pending in (*owned.retire(), *self._regional.retire(stream)):
+            refused = Refused(
+                stream, pending.publisher, pending.path, pending.first, pending.last,
+                RefusalCode.BUSY, reason,
+            )  # fmt: skip
+            self._refuse(pending.peer, refused, fx)
 
     def heard_of_region(self, proxy: NodeId, stream: int, seq: int, fx: Effects) -> None:
         """Another proxy has stored everything up to `seq`."""

@@ -70,6 +70,10 @@ class RegionalAcks:
         """Who waits is to ask somebody else."""
         return self._waiting.pop(stream, [])
 
+    def forget(self, stream: int) -> None:
+        """What was heard of it may have been of an epoch that was lost."""
+        self._counters.pop(stream, None)
+
     def _reached(self, stream: int, pending: Pending) -> bool:
         if not pending.regions:
             return True

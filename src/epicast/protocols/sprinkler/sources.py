@@ -72,7 +72,8 @@ class Sources:
         self._looked_at = 0
         """When silent ones were looked for."""
         self._states = {s: state for s, state in states.items() if state.info.owner != region}
-        self._numbers = {stream: at for at, stream in enumerate(self._states, 1)}
+        """Of the streams that are followed."""
+        self._numbers = {stream: at for at, stream in enumerate(states, 1)}
         self._latest: dict[int, NodeId] = {}
         """The present source of each stream, or the one before there was none."""
         self._silences: dict[tuple[int, NodeId], tuple[float, int]] = {}
@@ -83,6 +84,18 @@ class Sources:
         self._expects = {stream: self._nobody(0, state) for stream, state in self._states.items()}
         self.switches = 0
         self.asks = 0
+
+    def begin(self, now: int, state: StreamState) -> None:
+        """Follow one more stream, which was owned here."""
+        self._states[state.id] = state
+        self._expects[state.id] = self._nobody(now, state)
+
+    def end(self, now: int, stream: int, fx: Effects) -> None:
+        """A stream is owned here from now on."""
+        if stream in self._states:
+            self.leave(now, stream, fx)
+            del self._states[stream], self._expects[stream]
+            self._watched.pop(stream, None)
 
     def source_of(self, stream: int) -> NodeId:
         expectation = self._expects.get(stream)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from epicast.core import EventBatch, InvariantViolation
+from epicast.core.epochs import in_epoch
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 from epicast.protocols.sprinkler.recent import RecentBatches
 
@@ -66,7 +67,8 @@ class StreamState:
                 group, size = [], 0
             group.append(batch)
             size += batch.wire_size()
-        joined.append(EventBatch.joined(group))
+        if group:  # an epoch may have begun since, and everything be void
+            joined.append(EventBatch.joined(group))
         self._numbered = []
         for batch in joined:
             self.take(batch)
@@ -124,6 +126,14 @@ class StreamState:
         self._unstored.clear()
         self._hidden.clear()
         self.hidden_bytes = 0
+
+    def relabel(self, epoch: int) -> None:
+        """A new epoch begins with everything that is here."""
+        self.epoch = epoch
+        self.recent.clear()
+        self._numbered = [in_epoch(batch, epoch) for batch in self._numbered]
+        self._unstored = deque(in_epoch(batch, epoch) for batch in self._unstored)
+        self._hidden = deque(in_epoch(batch, epoch) for batch in self._hidden)
 
     def check_invariants(self) -> None:
         if not self.end <= self.stored <= self.taken:

@@ -66,10 +66,12 @@ class Truth:
 
 
 class ChainedRun:
+    replay = REPLAY
+
     def __init__(self, seed: int, trace: Trace | None = None) -> None:
         self.seed = seed
         rng = self._rng("geoplex")
-        self.regions = ["a", "b", "c"][: rng.choice((1, 2, 2, 3))]
+        self.regions = self._draw_regions(rng)
         self.streams = ["s", "t"][: rng.randint(1, 2)]
         self.geo = SimGeoplex(
             parse_geoplex(self._text(rng), "chained"),
@@ -108,10 +110,16 @@ class ChainedRun:
     def _rng(self, purpose: str) -> Random:
         return Random(derive_seed(self.seed, purpose))
 
+    def _draw_regions(self, rng: Random) -> list[str]:
+        return ["a", "b", "c"][: rng.choice((1, 2, 2, 3))]
+
+    def _draw_replicas(self, rng: Random, region: str) -> int:
+        return rng.choice((1, 2, 3, 3)) if region != "a" else rng.choice((2, 3, 3, 4))
+
     def _text(self, rng: Random) -> str:
         parts = ['name = "chained"']
         for region in self.regions:
-            count = rng.choice((1, 2, 3, 3)) if region != "a" else rng.choice((2, 3, 3, 4))
+            count = self._draw_replicas(rng, region)
             addresses = [f"{region}{number}:1" for number in range(count)]
             parts.append(f'[regions.{region}]\nreplicas = {addresses}\ndata = "d/{region}"')
         for name in self.streams:
@@ -278,7 +286,7 @@ class ChainedRun:
             self._check_end()
         except Exception as error:
             story = "\n  ".join(self.narrative)
-            error.add_note(f"replay with: {REPLAY.format(seed=self.seed)}\n  {story}")
+            error.add_note(f"replay with: {self.replay.format(seed=self.seed)}\n  {story}")
             raise
         return self.truth
 

@@ -6,6 +6,10 @@ import msgspec
 from msgspec import Struct
 
 from epicast.core import ConfigError, NodeId, Peer
+from epicast.protocols.sprinkler.moving.tenure import Tenure
+
+MOST_TENURES = 500
+"""The coordination service keeps values of up to 64 KiB."""
 
 
 class Member(Struct, frozen=True, array_like=True):
@@ -18,6 +22,8 @@ class ChainConfig(Struct, frozen=True):
     epoch: int = 0
     members: tuple[Member, ...] = ()
     """The head first."""
+    tenures: tuple[Tenure, ...] = ()
+    """Of streams that this region was given, has taken, or has given away: the last of each."""
 
     def place_of(self, node: NodeId) -> int | None:
         return next((at for at, member in enumerate(self.members) if member.id == node), None)
@@ -26,7 +32,11 @@ class ChainConfig(Struct, frozen=True):
         return self.changed(tuple(member for member in self.members if member.id != node))
 
     def changed(self, members: tuple[Member, ...]) -> ChainConfig:
-        return ChainConfig(self.epoch + 1, members)
+        return ChainConfig(self.epoch + 1, members, self.tenures)
+
+    def with_tenure(self, tenure: Tenure) -> ChainConfig:
+        others = tuple(each for each in self.tenures if each.stream != tenure.stream)
+        return ChainConfig(self.epoch + 1, self.members, (*others, tenure))
 
     @property
     def head(self) -> NodeId:
