@@ -29,6 +29,7 @@ from epicast.cli import (
     restore,
     simulate,
     status,
+    stream,
     streams,
     subscribe,
     swarm,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from epicast.experiments.registry import Registry
 
 COMMANDS = (
-    up, publish, subscribe, status, streams, proxy, agent, backup, restore, demo, simulate,
+    up, publish, subscribe, status, streams, stream, proxy, agent, backup, restore, demo, simulate,
     swarm, experiment, doctor, lake, workload, universe, audit, certificate,
 )  # fmt: skip
 

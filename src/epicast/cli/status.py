@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass
-class _Found:
+class Found:
     """What was answered."""
 
     proxies: dict[str, ProxyStatus] = field(default_factory=dict)
@@ -74,7 +74,7 @@ def status(
 
     given = proof(source, token_file, ca, certificate, key_file)
     addresses, _ = parse_encrypted_urls(source)
-    found = run(_ask(addresses, only, credentials_for(source, given)))
+    found = run(ask_regions(addresses, only, credentials_for(source, given)))
     alarms = _alarms(found)
     if as_json:
         print_json(_document(found, alarms))
@@ -92,7 +92,7 @@ def status(
         raise typer.Exit(1)
 
 
-async def _ask(addresses: list[Address], only: bool, proven: Credentials | None) -> _Found:
+async def ask_regions(addresses: list[Address], only: bool, proven: Credentials | None) -> Found:
     from epicast.core import EpicastError
     from epicast.deployment import parse_address
     from epicast.geo.status import AgentStatus, ask_any_status, ask_status
@@ -106,7 +106,7 @@ async def _ask(addresses: list[Address], only: bool, proven: Credentials | None)
             break
     if asked is None:
         asked = await ask_any_status(*addresses[-1], timeout=_TIMEOUT_S, tls=tls, token=token)
-    found = _Found()
+    found = Found()
     if isinstance(asked, AgentStatus):
         found.agent = asked
         if only:
@@ -130,7 +130,7 @@ async def _ask(addresses: list[Address], only: bool, proven: Credentials | None)
     return found
 
 
-def _alarms(found: _Found) -> list[dict[str, Any]]:
+def _alarms(found: Found) -> list[dict[str, Any]]:
     """Of all who answered, each with who says so, and one for each who did not."""
     import msgspec
 
@@ -148,7 +148,7 @@ def _alarms(found: _Found) -> list[dict[str, Any]]:
     return alarms
 
 
-def _document(found: _Found, alarms: list[dict[str, Any]]) -> dict[str, Any]:
+def _document(found: Found, alarms: list[dict[str, Any]]) -> dict[str, Any]:
     import msgspec
 
     anybody = found.agent or next(iter(found.proxies.values()))

@@ -63,6 +63,11 @@ def _sentence(alarm: Alarm, other: str, stream: str) -> str:
             return f"{stream} cannot be stored: {alarm.detail}"
         case AlarmKind.REPLICA:
             return f"a replica of {other} is not heard of"
+        case AlarmKind.LOST:
+            return (
+                f"{alarm.behind} events of {stream} that were here, {alarm.detail}, are not in it "
+                f"any more: {other} has taken it by force"
+            )
         case AlarmKind.OUTSIDE:
             return "this replica is not in its chain"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
@@ -29,6 +30,7 @@ from epicast.protocols.sprinkler import (
     chain_plan,
     proxy_plan,
 )
+from epicast.protocols.sprinkler.moving.ledger import owned_streams
 from epicast.protocols.sprinkler.permits import permit_all
 from epicast.runtime import NodeDriver
 from epicast.runtime.history_storage import HistoryStorage
@@ -56,8 +58,12 @@ class ProxyService:
         }
         self._evidence = ProxyEvidence.wanted(geoplex, region)
         on_stored = self._evidence.stored if self._evidence is not None else None
-        self.storage = HistoryStorage(stores, folder, on_stored=on_stored)
         self._chain = chain_plan(geoplex, region)
+        self.storage = HistoryStorage(
+            stores, folder, on_stored=on_stored,
+            # In a chain, who is the head decides on the epoch.
+            owned=self._owned_streams if self._chain is None else None,
+        )  # fmt: skip
         self._coordination: Coordination | None = None
         if self._chain is not None:
             self._coordination = Coordination(geoplex.coordination, self._hear_coordination)
@@ -73,8 +79,10 @@ class ProxyService:
             security=node_security(geoplex, proxy_files(geoplex, region)),
             trusted=[replica.id for replica in geoplex.replicas],
         )
-        owned = geoplex.streams_of(region)
-        self._upkeep = Upkeep(region, owned, self.storage, self.driver, self._evidence)
+        streams = list(geoplex.streams.values())
+        self._upkeep = Upkeep(
+            region, streams, self._owns, self.storage, self.driver, self._evidence
+        )
         self.protocol: MovableProxy | None = None
         self._started_at = time.monotonic()
 
@@ -115,6 +123,15 @@ class ProxyService:
             node, self._config, rng, plan=plan, chain=self._chain, admit=admit, permit=permit,
             status=self._encoded_status,
         )  # fmt: skip
+
+    def _owned_streams(self, saved: Mapping[str, bytes]) -> Collection[int]:
+        """What the file says, and what has become of it since."""
+        geoplex = self._geoplex
+        declared = {s.id: geoplex.region(s.owner).id for s in geoplex.streams.values()}
+        return owned_streams(saved, self._region.id, declared)
+
+    def _owns(self, stream: int) -> bool:
+        return self.protocol is not None and self.protocol.owns(stream)
 
     def _encoded_status(self) -> bytes:
         return encode_status(self.status())
@@ -194,12 +211,15 @@ class ProxyService:
         assert self.protocol is not None
         stream = self._geoplex.stream(name)
         counter, source = self.protocol.progress()[name]
-        if stream.owner == self._region.name:
+        owner, term = self.protocol.owner_of(stream.id)
+        if self._owns(stream.id):
             source = self._region.id
         stored = self.storage.statistics(stream.id)
         return StreamStatus(
             name=name,
-            owner=stream.owner,
+            owner=owner,
+            term=term,
+            furthest=self.protocol.furthest(stream.id),
             ack=stream.ack,
             description=stream.description,
             epoch=counter.epoch,

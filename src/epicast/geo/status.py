@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Literal
@@ -11,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from epicast.core import (
-    MAX_NODE_ID,
     Config,
     Effects,
     EpicastError,
@@ -22,13 +20,10 @@ from epicast.core import (
     handles,
 )
 from epicast.geo.alarms import AlarmStatus
+from epicast.geo.asking import first_notice
 from epicast.protocols.sprinkler.messages import StatusReply, StatusRequest
-from epicast.runtime import NodeDriver
-from epicast.runtime.gate import NeighbourGate, Security, identity_in
-from epicast.runtime.identify import find_node
 from epicast.runtime.messages import Declined
 from epicast.runtime.tls import Tls
-from epicast.runtime.waiting import Bell
 
 
 class StatusUnknown(EpicastError):
@@ -46,6 +41,10 @@ class StreamStatus(Struct, frozen=True, kw_only=True):
     """Everything up to here is stored in this region."""
     source: str
     """The region it comes from at the moment: this one if owned, empty if none."""
+    term: int = 0
+    """How often it was moved, as far as is known here."""
+    furthest: tuple[int, int] = (0, 0)
+    """Epoch and number up to which anybody has said to have it, as far as was heard here."""
     start: int
     """The oldest number there is."""
     live_events: int
@@ -142,41 +141,20 @@ async def ask_any_status(
     host: str, port: int, timeout: float = 5.0, *, tls: Tls | None = None, token: str = ""
 ) -> ProxyStatus | AgentStatus:
     """Ask the proxy or sidecar at an address; `StatusUnknown` if there is none, or no answer."""
-    hello, names = await find_node(host, port, timeout, tls)
-    security = None
-    if tls is not None:
-        identity = identity_in(names, hello.cluster)
-        gate = NeighbourGate(hello.cluster, {hello.node.id: identity})
-        security = Security(tls, gate, token)
-    rung = Bell()
-    answers: list[StatusReply] = []
-
-    def answered(_: int, reply: StatusReply) -> None:
-        answers.append(reply)
-        rung.ring()
-
-    def declined(_: NodeId, message: Declined) -> None:
-        answered(0, StatusReply(b"", message.reason))
-
-    driver = NodeDriver(
-        1 + secrets.randbelow(MAX_NODE_ID - 1), cluster=hello.cluster, listens=False,
-        on_notice=answered, on_declined=declined, security=security,
-    )  # fmt: skip
-    try:
-        node = await driver.listen()
-        question = _Question(node, Config(), Random(0))
-        await driver.start(question, [Peer(hello.node.id, host, port)])
-        if not answers:
-            await rung.wait(timeout)
-    finally:
-        await driver.stop()
-    if answers and answers[0].refusal:
-        raise StatusUnknown(f"{host}:{port} does not say how it is: {answers[0].refusal}")
-    if not answers or not answers[0].document:
+    reply = await first_notice(host, port, timeout, _ask, tls=tls, token=token)
+    if isinstance(reply, Declined):
+        reply = StatusReply(b"", reply.reason)
+    if reply is not None and reply.refusal:
+        raise StatusUnknown(f"{host}:{port} does not say how it is: {reply.refusal}")
+    if reply is None or not reply.document:
         raise StatusUnknown(
             f"{host}:{port} does not say how it is: ask a proxy, such as those `epicast up` names"
         )
-    return decode_status(answers[0].document)
+    return decode_status(reply.document)
+
+
+def _ask(node: Peer) -> _Question:
+    return _Question(node, Config(), Random(0))
 
 
 class _Question(Protocol[Config]):

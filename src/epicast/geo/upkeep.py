@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from epicast.core import EventBatch, EventKind
 from epicast.deployment import Stream
@@ -26,23 +26,25 @@ _EXPIRY_BOUNDS_NS = (100_000_000, 60_000_000_000)
 
 
 class Upkeep:
-    """`owned`: the streams numbered here, the only ones whose expiry is decided here."""
+    """`owns`: whether a stream is numbered here at the moment; only of these is expiry decided."""
 
     def __init__(
         self,
         region: str,
-        owned: Sequence[Stream],
+        streams: Sequence[Stream],
+        owns: Callable[[int], bool],
         storage: HistoryStorage,
         driver: NodeDriver,
         evidence: ProxyEvidence | None = None,
     ) -> None:
+        self._owns = owns
         self._storage = storage
         self._driver = driver
         self._evidence = evidence
         self._publisher = node_id_of(f"{region}/expiry")
         self._expiring = {
             stream.id: expiry_period_ns(stream.max_age_ns)
-            for stream in owned
+            for stream in streams
             if stream.max_age_ns is not None
         }
         self._next_expiry = dict.fromkeys(self._expiring, 0)
@@ -72,7 +74,7 @@ class Upkeep:
 
     def _expire(self, now: int, wall: int) -> None:
         for stream, period in self._expiring.items():
-            if now < self._next_expiry[stream]:
+            if now < self._next_expiry[stream] or not self._owns(stream):
                 continue
             self._next_expiry[stream] = now + period
             payload = self._storage.expiry(stream, wall)

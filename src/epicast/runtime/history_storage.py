@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from epicast.core import ConfigError, EpicastError, EventBatch, Recovered
 from epicast.core.effects import BeginEpoch, Write
@@ -45,6 +46,8 @@ _MOST_UNSYNCED_BYTES = 64 << 20
 
 OnStored = Callable[[Sequence[EventBatch], bool], None]
 """Batches of one stream, and whether they are on disk."""
+Owned = Callable[[Mapping[str, bytes]], Collection[int]]
+"""By saved values: the streams whose events this node numbers."""
 
 
 class StreamStore(Struct, frozen=True, kw_only=True):
@@ -69,9 +72,11 @@ class HistoryStorage:
         *,
         wall_clock_ns: Callable[[], int] = time.time_ns,
         on_stored: OnStored | None = None,
+        owned: Owned | None = None,
     ) -> None:
         """`folder` is for saved values and the incarnation; None: they are kept in memory.
-        `on_stored` is told what has become stable, before anybody else is."""
+        `on_stored` is told what has become stable, before anybody else is. `owned` says whether
+        what was saved has changed what this node numbers."""
         folders = [store.folder for store in streams.values() if store.folder is not None]
         for path in folders:
             if folders.count(path) > 1:
@@ -88,6 +93,7 @@ class HistoryStorage:
         self._doubtful: set[int] = set()
         """Streams that may have lost events, and whose epoch others decide on."""
         self._on_stored = on_stored
+        self._owned = owned
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -132,6 +138,12 @@ class HistoryStorage:
             state = State(incarnation, state.saved)
             if self._file is not None:
                 self._file.write(state)
+            if self._owned is not None:
+                owned = self._owned(state.saved)
+                self._stores = {
+                    stream: replace(store, owned=stream in owned)
+                    for stream, store in self._stores.items()
+                }
             epoch = self._new_epoch(is_new)
             for stream, store in self._stores.items():
                 if stream not in self._histories:

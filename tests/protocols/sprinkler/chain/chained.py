@@ -331,9 +331,7 @@ class ChainedRun:
             if sorted(shown) != list(range(1, end + 1)) or len(set(payloads)) < len(payloads):
                 raise Broken(f"{name}: not everything up to {end} once: {len(shown)} are shown")
             there = set(payloads)
-            for payload, stream in self.truth.acknowledged.items():
-                if stream == info.id and payload not in there:
-                    raise Broken(f"{name}: acknowledged and lost: {payload!r}")
+            self._check_acknowledged(name, info.id, there)
             lied = there & self.truth.refused.keys()
             if lied:
                 raise Broken(f"{name}: refused and stored: {sorted(lied)[:3]}")
@@ -341,6 +339,11 @@ class ChainedRun:
                 own = [int(p.split(b":")[2]) for p in payloads if p.startswith(b"%d:" % node.id)]
                 if own != sorted(own):
                     raise Broken(f"{name}: {node.id} out of order")
+
+    def _check_acknowledged(self, name: str, stream: int, there: set[bytes]) -> None:
+        for payload, of in self.truth.acknowledged.items():
+            if of == stream and payload not in there:
+                raise Broken(f"{name}: acknowledged and lost: {payload!r}")
 
     def _ends(self, stream: str) -> set[tuple[int, int]]:
         counters = [

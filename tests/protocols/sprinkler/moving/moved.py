@@ -15,7 +15,6 @@ from tests.protocols.sprinkler.chain.chained import (
     MS,
     SECOND,
     TROUBLE,
-    Broken,
     ChainedRun,
     proxy_of,
 )

@@ -1,4 +1,4 @@
-"""What is said about who owns a stream. Type ids 90 to 92."""
+"""What is said about who owns a stream. Type ids 90 to 93."""
 
 from __future__ import annotations
 
@@ -49,3 +49,10 @@ class MoveReply(Message):
     epoch: int = 0
     """Where the new owner begins: in this epoch, behind this number."""
     seq: int = 0
+
+
+@register(93)
+class AcceptLoss(Message):
+    """By people's tools: that events of a stream were lost here is known, and no alarm any more."""
+
+    stream: int

@@ -1,4 +1,4 @@
-"""Who asks for a move: one question to one proxy, and its answer."""
+"""Who asks for something: one question to one proxy, and its answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from random import Random
 from msgspec import Struct
 
 from epicast.core import Config, Effects, NodeId, Peer, Protocol, Recovered, handles
-from epicast.protocols.sprinkler.moving.messages import MoveReply, MoveRequest
+from epicast.protocols.sprinkler.moving.messages import AcceptLoss, MoveReply, MoveRequest
+
+Request = MoveRequest | AcceptLoss
 
 
 class Unanswered(Struct, frozen=True):
@@ -18,7 +20,7 @@ class Unanswered(Struct, frozen=True):
 class Operator(Protocol[Config]):
     """Gives the answer, or `Unanswered`, to the application as a notice."""
 
-    def __init__(self, node: Peer, config: Config, rng: Random, *, request: MoveRequest) -> None:
+    def __init__(self, node: Peer, config: Config, rng: Random, *, request: Request) -> None:
         super().__init__(node, config, rng)
         self._request = request
 

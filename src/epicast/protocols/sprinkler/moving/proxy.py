@@ -41,6 +41,7 @@ from epicast.protocols.sprinkler.messages import (
 from epicast.protocols.sprinkler.moving.handover import Handover, Stage
 from epicast.protocols.sprinkler.moving.ledger import Ledger
 from epicast.protocols.sprinkler.moving.messages import (
+    AcceptLoss,
     MoveOutcome,
     MoveReply,
     MoveRequest,
@@ -156,6 +157,11 @@ class MovableProxy(Proxy):
     def _on_taken(self, batch: EventBatch) -> None:
         if not self._publications.owns(batch.stream):
             self._known.observe(batch)
+
+    def _show(self, now: int, state: StreamState, seq: int, fx: Effects) -> None:
+        tenure = self._ledger.tenures.get(state.id)
+        if tenure is None or state.epoch >= tenure.epoch:  # or it is not part of the stream
+            super()._show(now, state, seq, fx)
 
     def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
         self._known.forget(state.id)
@@ -373,6 +379,19 @@ class MovableProxy(Proxy):
         else:
             self._askers[state.id] = asker
             self._take_by_force(now, state, fx)
+
+    @handles(AcceptLoss)
+    def _handle_accept_loss(
+        self, now: int, source: NodeId, message: AcceptLoss, fx: Effects
+    ) -> None:
+        state = self._states.get(message.stream)
+        refused = "there is no such stream here"
+        if state is not None:
+            refused = self._permit(source, Action.ADMIN, state.info)
+        if not refused and self._ledger.losses.pop(message.stream, None) is not None:
+            self._ledger.save(fx)
+        outcome = MoveOutcome.REFUSED if refused else MoveOutcome.DONE
+        self._answer(source, message.stream, refused, fx, outcome)
 
     def _answer_asker(self, tenure: Tenure, fx: Effects) -> None:
         asker = self._askers.pop(tenure.stream, 0)
