@@ -126,7 +126,7 @@ def _changed(change: Any) -> list[str]:
 
 def test_what_may_change_within_a_version() -> None:
     def add(schema: Any) -> None:
-        schema["messages"]["90"] = {"name": "Later", "fields": [["x", "int"]]}
+        schema["messages"]["127"] = {"name": "Later", "fields": [["x", "int"]]}
         schema["messages"]["72"]["fields"].append(["committed", "tuple[Counter, ...]", "optional"])
         schema["structs"]["StreamInfo"]["fields"].append(["tail", "int", "optional"])
         schema["greeting"].append(["says", "str", "optional"])

@@ -385,10 +385,6 @@ class EventBatch:
             self._runs = tuple(map(Run._make, self._runs.tolist()))
         return self._runs
 
-    def run_table(self) -> NDArray[np.uint64]:
-        """The same as rows of publisher, first and count: a copy, which holds on to nothing."""
-        return np.array(self._runs, dtype=np.uint64).reshape(-1, 3)
-
     @property
     def seqs(self) -> NDArray[np.uint64]:
         if self._seqs is not None:

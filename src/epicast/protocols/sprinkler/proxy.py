@@ -182,16 +182,14 @@ class Proxy(GossipingProxy):
             fx.drop("attached under another name", source)
             return
         self._keep(message.node, fx)
+        infos = tuple(state.info for state in self._states.values())
         fx.send(
             source,
             Welcome(
-                self._plan.region, self.node, self._infos(), self._counters(),
+                self._plan.region, self.node, infos, self._counters(),
                 self.config.heartbeat_every_ns, proxies=self._plan.replicas,
             ),
         )  # fmt: skip
-
-    def _infos(self) -> tuple[StreamInfo, ...]:
-        return tuple(state.info for state in self._states.values())
 
     def _keep(self, peer: Peer, fx: Effects) -> None:
         """Take an interest in somebody who came by itself, to notice when it is gone."""
@@ -363,9 +361,8 @@ class Proxy(GossipingProxy):
         if former:
             self._sources.forget(now, former, fx)
         region = self._region_of(source)
-        counters = self._heeded(source, message.counters)
-        self._watch.heard(now, region, counters)
-        for counter in counters:
+        self._watch.heard(now, region, message.counters)
+        for counter in message.counters:
             # Only of who is connected would we be told that a subscription was lost on the way.
             if source in self._connected and self._is_head:
                 self._sources.heard(now, source, counter, fx, answers=message.asked_at > 0)
@@ -373,10 +370,6 @@ class Proxy(GossipingProxy):
             if state is not None and counter.epoch == state.epoch:
                 self._publications.heard_of_region(region, counter.stream, counter.seq, fx)
         self._watch_sources()
-
-    def _heeded(self, source: NodeId, counters: Sequence[Counter]) -> Sequence[Counter]:
-        """What of an advertisement counts."""
-        return counters
 
     def _are_no_agents(self) -> Mapping[NodeId, Peer]:
         return self._others

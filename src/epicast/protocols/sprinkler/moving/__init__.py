@@ -5,5 +5,6 @@
 * `handover`: how far the owner is in giving a stream away.
 * `publishers`: what was published by whom, of streams owned elsewhere: who takes one has to know.
 * `messages`: what proxies, and people's tools, say to each other about all this.
-* `proxy`: a proxy that does it. In a chain, what is decided here is part of its configuration.
+* `tenant`, `proxy`: a proxy that does it. In a chain, what it decides is part of the configuration.
+* `operator`: who asks for it.
 """

@@ -1,20 +1,10 @@
-"""A proxy whose streams can be moved to another region, and that takes those of others.
+"""A proxy whose streams can be moved to another region: what people ask it for.
 
-**Handing over.** Asked to give a stream away, the owner waits until the other region is near, stops
-numbering, waits until it has everything, and decides: a tenure of the other region, which counts
-from the moment it is remembered here. It is told to everybody; the other region takes the stream
-as soon as it hears of it, from whomever, and has what the stream had. Both end where they were if
-either is started again. Publishers are told that there is no room meanwhile, and send again.
-
-**By force.** The region that is to have the stream begins a new epoch with what it has. Whoever
-hears of that follows it there. The old owner does as well, as soon as it hears of it, and says what
-it has numbered that is not part of the stream any more.
-
-**Fences.** What a proxy says of a stream counts only while it knows the same tenure. So a region
-that comes back and does not know yet is not followed by anybody, however far it says to be.
-
-A region that owns a stream and does not remember it has lost its disk. It fetches what others have,
-and goes on from there in a new epoch.
+Asked to give a stream away, the owner waits until the other region is near, stops numbering, waits
+until it has everything, and decides: a tenure of the other region, which counts from the moment it
+is remembered here. It is told to everybody, and the other region takes the stream. Both end where
+they were if either is started again. Publishers are told meanwhile that there is no room, and send
+again.
 """
 
 from __future__ import annotations
@@ -22,48 +12,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from msgspec.structs import replace
-
-from epicast.core import Effects, EventBatch, NodeId, Peer, Publication, Recovered, handles
-from epicast.core.epochs import forced_epoch
+from epicast.core import Effects, NodeId, Peer, handles
 from epicast.deployment.access import Action
-from epicast.protocols.sprinkler.alarms import Alarm, AlarmKind
 from epicast.protocols.sprinkler.config import ProxyConfig
-from epicast.protocols.sprinkler.messages import (
-    Advertisement,
-    Counter,
-    Poll,
-    Publish,
-    RefusalCode,
-    SendAgain,
-    StreamInfo,
-)
+from epicast.protocols.sprinkler.messages import Counter, Poll
 from epicast.protocols.sprinkler.moving.handover import Handover, Stage
-from epicast.protocols.sprinkler.moving.ledger import Ledger
 from epicast.protocols.sprinkler.moving.messages import (
     AcceptLoss,
     MoveOutcome,
     MoveReply,
     MoveRequest,
-    Ownerships,
 )
-from epicast.protocols.sprinkler.moving.publishers import KnownPublishers
-from epicast.protocols.sprinkler.moving.tenure import Tenure, lost_by
+from epicast.protocols.sprinkler.moving.tenant import TenantProxy
+from epicast.protocols.sprinkler.moving.tenure import Tenure
 from epicast.protocols.sprinkler.permits import Permit, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan
-from epicast.protocols.sprinkler.proxy import Proxy, Status
+from epicast.protocols.sprinkler.proxy import Status
 from epicast.protocols.sprinkler.publications import Admit
-from epicast.protocols.sprinkler.relays import refusal
 from epicast.protocols.sprinkler.states import StreamState
 
 _NEARS_WITHIN = 5
 """Times `handover_within_ns`: how long a region may take to catch up before the owner stops."""
 _ASKS = 100
 """How often, in `handover_within_ns`, it is asked how far it is while the owner has stopped."""
-_MAX_EPOCH = 2**32 - 1
 
 
-class MovableProxy(Proxy):
+class MovableProxy(TenantProxy):
     def __init__(
         self,
         node: Peer,
@@ -76,253 +50,42 @@ class MovableProxy(Proxy):
         status: Status = bytes,
     ) -> None:
         super().__init__(node, config, rng, plan=plan, admit=admit, permit=permit, status=status)
-        self._ledger = Ledger(self._region_id)
-        self._known = KnownPublishers(config.max_publishers)
         self._handovers: dict[int, Handover] = {}
-        self._unremembered: dict[int, int] = {}
-        """Streams that are owned here, but of which too little is: since when that is known."""
-        self._lost_at: dict[int, int] = {}
         self._askers: dict[int, NodeId] = {}
         """Who waits for this region to own a stream."""
-
-    # -- life ------------------------------------------------------------------------------------
-
-    def on_start(
-        self, now: int, contacts: Sequence[Peer], recovered: Recovered, fx: Effects
-    ) -> None:
-        super().on_start(now, contacts, recovered, fx)
-        self._handovers.clear()
-        self._lost_at = dict.fromkeys(self._ledger.losses, now)
-        for stream in self._states:
-            if not self._publications.owns(stream):
-                self._known.replace(stream, dict(recovered.publishers.get(stream, {})))
-            if self._is_unremembered(stream):
-                self._unremembered[stream] = now
-
-    def _present_infos(self, recovered: Recovered) -> Sequence[StreamInfo]:
-        self._ledger = Ledger(self._region_id, recovered.saved)
-        return [self._present(info) for info in self._plan.streams]
-
-    def _present(self, declared: StreamInfo) -> StreamInfo:
-        owner = self._ledger.owner_of(declared.id, declared.owner)
-        facts = self._plan.regions.get(owner or self._region_id)
-        if owner == declared.owner or facts is None:
-            return declared
-        return replace(declared, owner=owner, region=facts.name)
 
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
         if name == "moving":
             self._tend(now, fx)
-            return
-        super().on_deadline(now, name, fx)
-        if name == "advertise" and self._ledger.tenures:
-            for stream in self._ledger.tenures.keys() & self._states.keys():
-                self._take_what_was_given(now, self._states[stream], fx)
-            self._go_on_with_what_others_have(now, fx)
-        elif name == "gossip":
-            self._ledger.spread(list(self._connected), fx)
-
-    def on_peer_up(self, now: int, peer: NodeId, fx: Effects) -> None:
-        super().on_peer_up(now, peer, fx)
-        if peer in self._others:
-            self._ledger.spread([peer], fx)
-
-    def on_peer_down(self, now: int, peer: NodeId, fx: Effects) -> None:
-        super().on_peer_down(now, peer, fx)
-        self._ledger.forget(peer)
-
-    # -- what may be done meanwhile --------------------------------------------------------------
-
-    def _handle_publish(self, now: int, source: NodeId, message: Publish, fx: Effects) -> None:
-        held_up = self._held_up(message.stream)
-        if held_up:
-            fx.send(source, refusal(message, RefusalCode.BUSY, held_up))
         else:
-            super()._handle_publish(now, source, message, fx)
-
-    def on_publish(self, now: int, publications: Sequence[Publication], fx: Effects) -> None:
-        for publication in publications:
-            held_up = self._held_up(publication.batch.stream)
-            if held_up:
-                fx.refuse(publication, held_up)
-        super().on_publish(now, [p for p in publications if not self._held_up(p.batch.stream)], fx)
-
-    def _held_up(self, stream: int) -> str:
-        """Why nothing is numbered now; empty if that is not so."""
-        handover = self._handovers.get(stream)
-        if handover is not None and handover.stage is not Stage.NEARS:
-            return "it is being handed over to another region"
-        return self._ledger.waits(stream)
-
-    def _on_taken(self, batch: EventBatch) -> None:
-        if not self._publications.owns(batch.stream):
-            self._known.observe(batch)
-
-    def _show(self, now: int, state: StreamState, seq: int, fx: Effects) -> None:
-        tenure = self._ledger.tenures.get(state.id)
-        if tenure is None or state.epoch >= tenure.epoch:  # or it is not part of the stream
-            super()._show(now, state, seq, fx)
-
-    def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
-        self._known.forget(state.id)
-        super()._begin_epoch(state, epoch, fx)
+            super().on_deadline(now, name, fx)
 
     def on_appended(self, now: int, stream: int, seq: int, fx: Effects) -> None:
         super().on_appended(now, stream, seq, fx)
         if stream in self._handovers:
             self._tend(now, fx)
-        elif stream in self._ledger.tenures:
-            self._take_what_was_given(now, self._states[stream], fx)
 
-    # -- what others say -------------------------------------------------------------------------
-
-    @handles(Ownerships)
-    def _handle_ownerships(
-        self, now: int, source: NodeId, message: Ownerships, fx: Effects
-    ) -> None:
-        if source not in self._others:
-            fx.drop("ownerships of a stranger", source)
+    def _heed(self, now: int, region: int, counters: Sequence[Counter], fx: Effects) -> None:
+        super()._heed(now, region, counters, fx)
+        if not self._handovers:
             return
-        self._ledger.heard(source, message.tenures)
-        for tenure in message.tenures:
-            if tenure.stream in self._states and self._ledger.is_news(tenure):
-                self._adopt(now, tenure, fx, remembered=False)
-
-    def _heeded(self, source: NodeId, counters: Sequence[Counter]) -> Sequence[Counter]:
-        return self._ledger.heeded(source, counters)
-
-    def _handle_advertisement(
-        self, now: int, source: NodeId, message: Advertisement, fx: Effects
-    ) -> None:
-        super()._handle_advertisement(now, source, message, fx)
-        if source not in self._others or not (self._handovers or self._ledger.tenures):
-            return
-        region = self._region_of(source)
-        for counter in self._heeded(source, message.counters):
+        for counter in counters:
             handover = self._handovers.get(counter.stream)
             if handover is not None and handover.target == region:
                 handover.heard = True
                 if counter.epoch == self._states[counter.stream].epoch:
                     handover.reached = max(handover.reached, counter.seq)
-            if counter.stream in self._ledger.tenures:
-                self._outgrow(now, counter, fx)
-        if self._handovers:
-            self._tend(now, fx)
+        self._tend(now, fx)
 
-    # -- tenures ---------------------------------------------------------------------------------
+    def _held_up(self, stream: int) -> str:
+        handover = self._handovers.get(stream)
+        if handover is not None and handover.stage is not Stage.NEARS:
+            return "it is being handed over to another region"
+        return super()._held_up(stream)
 
-    def _issue(self, now: int, tenure: Tenure, fx: Effects) -> None:
-        """Decide, for this region, on a tenure. A proxy that is alone need not ask anybody."""
-        self._adopt(now, tenure, fx, remembered=True)
-
-    def _adopt(self, now: int, tenure: Tenure, fx: Effects, *, remembered: bool) -> None:
-        """`remembered`: it is this region's own decision, and nobody else's word."""
-        state = self._states[tenure.stream]
-        owned = self._publications.owns(state.id)
-        self._note_loss(now, state, tenure)
-        self._ledger.keep(tenure, remembered=remembered)
-        state.info = self._present(self._declared(state.id))
-        mine = state.info.owner == self._region_id
-        if mine:
-            self._begin_to_own(now, state, tenure, fx)
-        elif owned:
-            self._known.replace(state.id, self._publications.disown(state.id, fx))
-            self._sources.begin(now, state)
-            self._watch.own(state.id, False)
-        else:
-            self._sources.leave(now, state.id, fx)  # to follow somebody who knows of this
-        self._unremembered.pop(state.id, None)
-        if self._is_unremembered(state.id):
-            self._unremembered[state.id] = now
-        self._ledger.save(fx)
-        self._ledger.spread(list(self._connected), fx)
+    def _on_tenure(self, now: int, tenure: Tenure, fx: Effects) -> None:
         self._end_handover(now, tenure, fx)
         self._answer_asker(tenure, fx)
-        self._call_publishers(fx)
-        self._take_what_was_given(now, state, fx)
-
-    def _declared(self, stream: int) -> StreamInfo:
-        return next(info for info in self._plan.streams if info.id == stream)
-
-    def _begin_to_own(self, now: int, state: StreamState, tenure: Tenure, fx: Effects) -> None:
-        if state.epoch < tenure.epoch and (self._is_head or state.epoch == tenure.before):
-            self._relabel(state, tenure.epoch, fx)
-        if not self._publications.owns(state.id):
-            self._sources.end(now, state.id, fx)
-            self._publications.own(state, self._known.numbers(state.id))
-            self._known.forget(state.id)
-            self._watch.own(state.id, True)
-
-    def _relabel(self, state: StreamState, epoch: int, fx: Effects) -> None:
-        """What is here goes on in a new epoch: subscribers are told."""
-        fx.begin_epoch(state.id, epoch, keeps=state.taken > 0)
-        state.relabel(epoch)
-        self._cursors.epoch_changed(state, fx)
-
-    def _note_loss(self, now: int, state: StreamState, tenure: Tenure) -> None:
-        self._ledger.losses.pop(state.id, None)
-        self._lost_at.pop(state.id, None)
-        owned = self._publications.owns(state.id) and tenure.owner != self._region_id
-        loss = lost_by(tenure, state.epoch, state.end, owned=owned)
-        if loss is not None and tenure.owner != self._region_id:
-            self._ledger.losses[state.id] = loss
-            self._lost_at[state.id] = now
-
-    def _call_publishers(self, fx: Effects) -> None:
-        """What was refused meanwhile need not wait any longer."""
-        if self._attached:
-            fx.send(list(self._attached), SendAgain())
-
-    def _take_what_was_given(self, now: int, state: StreamState, fx: Effects) -> None:
-        """Begin to own a stream that was handed over, once everything of it is here."""
-        tenure = self._ledger.tenures.get(state.id)
-        if tenure is None or tenure.taken or tenure.owner != self._region_id or not self._is_head:
-            return
-        whole = state.epoch == tenure.epoch and state.end >= tenure.since
-        if whole or not (tenure.since or state.taken):
-            self._issue(now, replace(tenure, taken=True), fx)
-
-    def _is_unremembered(self, stream: int) -> bool:
-        tenure = self._ledger.tenures.get(stream)
-        return (
-            tenure is not None
-            and tenure.taken
-            and tenure.owner == self._region_id
-            and not self._ledger.remembers(tenure)
-        )
-
-    def _go_on_with_what_others_have(self, now: int, fx: Effects) -> None:
-        """Of streams that are owned here although nothing is remembered of it."""
-        patience = 2 * self.config.silence * self.config.advertise_every_ns
-        for stream, since in list(self._unremembered.items()):
-            state = self._states[stream]
-            furthest = self._watch.furthest(stream)
-            level = (state.epoch, state.end) >= furthest and state.end == state.taken
-            waited = now - since > patience and self._watch.has_heard_of(stream)
-            if self._is_head and waited and level:
-                self._take_by_force(now, state, fx)
-
-    def _outgrow(self, now: int, counter: Counter, fx: Effects) -> None:
-        """Somebody who did not know yet has begun an epoch of its own: no subscriber may stay
-        behind in it."""
-        state = self._states[counter.stream]
-        owned = self._publications.owns(state.id) and self._is_head
-        if owned and counter.epoch > state.epoch:
-            self._take_by_force(now, state, fx, counter.epoch + 1)
-
-    def _take_by_force(self, now: int, state: StreamState, fx: Effects, least: int = 0) -> None:
-        known = self._ledger.tenures.get(state.id)
-        term, epoch = (0, 0) if known is None else (known.term, known.epoch)
-        heard, _ = self._watch.furthest(state.id)
-        by_the_clock = forced_epoch(now + fx.wall_offset)
-        epoch = max(state.epoch + 1, epoch + 1, heard + 1, least, by_the_clock)
-        tenure = Tenure(
-            state.id, term + 1, self._region_id, min(epoch, _MAX_EPOCH), state.epoch, state.taken,
-            taken=True,
-        )  # fmt: skip
-        if not self._publications.owns(state.id):
-            self._sources.leave(now, state.id, fx)
-        self._issue(now, tenure, fx)
 
     # -- what people ask for ---------------------------------------------------------------------
 
@@ -495,33 +258,3 @@ class MovableProxy(Proxy):
             self._stop_handover(handover, "", fx, MoveOutcome.DONE)
         else:
             self._stop_handover(handover, "another region has taken it by force", fx)
-
-    # -- looking inside --------------------------------------------------------------------------
-
-    def owner_of(self, stream: int) -> tuple[str, int]:
-        """The region that owns a stream, or will as soon as it has begun, and in which term."""
-        tenure = self._ledger.tenures.get(stream)
-        if tenure is None:
-            return self._declared(stream).region, 0
-        facts = self._plan.regions.get(tenure.owner)
-        return facts.name if facts is not None else "", tenure.term
-
-    def owns(self, stream: int) -> bool:
-        """Whether this region numbers a stream."""
-        return self._publications.owns(stream)
-
-    def furthest(self, stream: int) -> tuple[int, int]:
-        """Epoch and number up to which anybody has said to have a stream."""
-        state = self._states[stream]
-        return max((state.epoch, state.end), self._watch.furthest(stream))
-
-    def alarms(self, now: int) -> list[Alarm]:
-        lost = [
-            Alarm(
-                kind=AlarmKind.LOST, since=self._lost_at.get(loss.stream, now), stream=loss.stream,
-                peer=loss.owner, behind=loss.count,
-                detail=f"{loss.first} to {loss.last} of epoch {loss.epoch}",
-            )
-            for loss in self._ledger.losses.values()
-        ]  # fmt: skip
-        return [*super().alarms(now), *lost]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epicast.core import EventBatch
+from epicast.core.runs import run_table
 
 _ASIDE = 4096
 """Runs of a stream that are put aside at most."""
@@ -25,7 +26,7 @@ class KnownPublishers:
         self._aside_runs: dict[int, int] = {}
 
     def observe(self, batch: EventBatch) -> None:
-        runs = batch.run_table()
+        runs = run_table(batch)
         if not len(runs):
             return
         stream = batch.stream
