@@ -196,9 +196,7 @@ class ReplicaProxy(MovableProxy):
         for state in self._states.values():
             if state.info.owner != self._region_id:
                 continue
-            tenure = self._ledger.tenures.get(state.id)
-            if tenure is not None and state.epoch < tenure.epoch:
-                self._relabel(state, tenure.epoch, fx)
+            self._begin_epoch_of_tenure(state, fx)
             if state.epoch == 0 or (state.id in self._doubtful and self._is_alone()):
                 self._raise_epoch(now, state, fx)
             self._number_from_here(state, epoch)
@@ -288,7 +286,8 @@ class ReplicaProxy(MovableProxy):
     def _leave_moves_to_others(self, fx: Effects) -> None:
         self._wanted.clear()
         for handover in list(self._handovers.values()):
-            self._stop_handover(handover, "another replica is the head now", fx)
+            detail = "another replica is the head now; `epicast status` shows who owns it"
+            self._stop_handover(handover, detail, fx)
         for stream, asker in self._askers.items():
             detail = "another replica is the head now: ask again"
             self._answer(asker, stream, detail, fx, MoveOutcome.ELSEWHERE)

@@ -67,6 +67,8 @@ class Truth:
 
 class ChainedRun:
     replay = REPLAY
+    pace = (3, 20, 70)
+    """Milliseconds between two publications."""
 
     def __init__(self, seed: int, trace: Trace | None = None) -> None:
         self.seed = seed
@@ -141,7 +143,7 @@ class ChainedRun:
             config = ClientConfig(acknowledge_within_ns=SECOND)
             publisher = self.geo.add_client(region, f"{region}/writer", config)
             self.publishers.append(publisher)
-            every = rng.choice((3, 20, 70)) * MS
+            every = rng.choice(self.pace) * MS
             count = rng.choice((1, 1, 5))
             for time in range(every, PUBLISHING_ENDS, every):
                 self._at(time, self._publish, (publisher, rng.choice(self.streams), count))

@@ -26,6 +26,7 @@ class MovedRun(ChainedRun):
     """Moves in good order: whatever fails meanwhile, no subscriber notices."""
 
     replay = REPLAY
+    pace = (20, 50, 100)
 
     def __init__(self, seed: int, trace: Trace | None = None) -> None:
         super().__init__(seed, trace)

@@ -66,6 +66,8 @@ class TenantProxy(Proxy):
         self._known = KnownPublishers(config.max_publishers)
         self._unremembered: dict[int, int] = {}
         """Streams that are owned here, but of which too little is: since when that is known."""
+        self._unwritten: set[int] = set()
+        """Streams whose new epoch could not be written: nothing else can before it is."""
         self._lost_at: dict[int, int] = {}
 
     # -- life ------------------------------------------------------------------------------------
@@ -80,6 +82,14 @@ class TenantProxy(Proxy):
                 self._known.replace(stream, dict(recovered.publishers.get(stream, {})))
             if self._is_unremembered(stream):
                 self._unremembered[stream] = now
+            self._begin_epoch_of_tenure(self._states[stream], fx)
+
+    def _begin_epoch_of_tenure(self, state: StreamState, fx: Effects) -> None:
+        """If that was decided, but not written."""
+        tenure = self._ledger.tenures.get(state.id)
+        owned = self._publications.owns(state.id) and self._is_head
+        if owned and tenure is not None and state.epoch < tenure.epoch:
+            self._relabel(state, tenure.epoch, fx)
 
     def _present_infos(self, recovered: Recovered) -> Sequence[StreamInfo]:
         self._ledger = Ledger(self._region_id, recovered.saved)
@@ -98,6 +108,9 @@ class TenantProxy(Proxy):
             for stream in self._ledger.tenures.keys() & self._states.keys():
                 self._take_what_was_given(now, self._states[stream], fx)
             self._go_on_with_what_others_have(now, fx)
+            unwritten, self._unwritten = self._unwritten, set()
+            for stream in unwritten:
+                fx.begin_epoch(stream, self._states[stream].epoch, keeps=True)
         elif name == "gossip":
             self._ledger.spread(list(self._connected), fx)
 
@@ -147,6 +160,12 @@ class TenantProxy(Proxy):
         super().on_appended(now, stream, seq, fx)
         if stream in self._ledger.tenures:
             self._take_what_was_given(now, self._states[stream], fx)
+
+    def on_append_failed(self, now: int, stream: int, first: int, reason: str, fx: Effects) -> None:
+        state = self._states.get(stream)
+        if state is not None and first <= state.stored:
+            self._unwritten.add(stream)
+        super().on_append_failed(now, stream, first, reason, fx)
 
     # -- what others say -------------------------------------------------------------------------
 
