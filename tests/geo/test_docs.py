@@ -26,10 +26,14 @@ def test_there_are_commands_to_check() -> None:
 
 @pytest.mark.parametrize("line", commands())
 def test_options_exist(line: str) -> None:
-    name = line.split()[1]
+    command = typer.main.get_command(build_app())
+    for name in line.split()[1:]:
+        if name not in getattr(command, "commands", {}):
+            break
+        command = command.commands[name]  # type: ignore[attr-defined]
     known = {
         option
-        for parameter in typer.main.get_command(build_app()).commands[name].params  # type: ignore[attr-defined]
+        for parameter in command.params
         for option in (*parameter.opts, *parameter.secondary_opts)
     }
     assert set(re.findall(r"--[a-z-]+", line)) <= known

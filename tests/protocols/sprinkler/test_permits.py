@@ -3,12 +3,12 @@
 from random import Random
 
 from epicast.core import NodeId, Peer, Recovered
-from epicast.core.effects import Append, Drop, Notice, Read
+from epicast.core.effects import Append, Drop, Notice, Read, SendAfterAppend
 from epicast.deployment import Action
 from epicast.protocols.sprinkler import (
     Agent,
     AgentConfig,
-    Proxy,
+    MovableProxy,
     ProxyConfig,
     ProxyPlan,
     RefusalCode,
@@ -19,6 +19,7 @@ from epicast.protocols.sprinkler.messages import (
     Attach,
     Forbidden,
     Notify,
+    Poll,
     Published,
     Refused,
     Request,
@@ -28,7 +29,14 @@ from epicast.protocols.sprinkler.messages import (
     ViewExchange,
     Welcome,
 )
+from epicast.protocols.sprinkler.moving.messages import (
+    AcceptLoss,
+    MoveOutcome,
+    MoveReply,
+    MoveRequest,
+)
 from epicast.protocols.sprinkler.notices import NotAllowed
+from epicast.protocols.sprinkler.plans import RegionFacts
 from tests.protocols.single import Single
 from tests.protocols.sprinkler.parts import INFO, STREAM, X, Y, Z, agent, counter, publish
 
@@ -49,9 +57,12 @@ class Asked:
 
 def guarded(me: int = Y, info: StreamInfo = INFO) -> tuple[Single, Asked]:
     asked = Asked()
-    plan = ProxyPlan("r", (info,), (Peer(X), Peer(Y), Peer(Z)))
+    facts = {node: RegionFacts(name, True) for node, name in ((X, "x"), (Y, "y"), (Z, "z"))}
+    plan = ProxyPlan("r", (info,), (Peer(X), Peer(Y), Peer(Z)), regions=facts)
     single = Single(
-        Proxy(Peer(me), ProxyConfig(), Random(1), plan=plan, permit=asked, status=lambda: b"{}")
+        MovableProxy(
+            Peer(me), ProxyConfig(), Random(1), plan=plan, permit=asked, status=lambda: b"{}"
+        )
     )
     single.call("on_start", (), Recovered(1))
     for other in {X, Y, Z} - {me}:
@@ -115,6 +126,21 @@ def test_status_is_a_right() -> None:
     assert sent(single) == [(DENIED, StatusReply(b"", "node 6 may not admin"))]
     single.receive(ALLOWED, StatusRequest())
     assert sent(single) == [(ALLOWED, StatusReply(b"{}"))]
+
+
+def test_moving_a_stream_is_a_right_to_that_stream() -> None:
+    single, asked = guarded()
+    for request in (MoveRequest(STREAM, "z", False), MoveRequest(STREAM, "z", True)):
+        single.receive(DENIED, request)
+        [answer] = [op for op in single.fx.operations if isinstance(op, SendAfterAppend)]
+        refused = MoveReply(STREAM, MoveOutcome.REFUSED, "node 6 may not admin")
+        assert (answer.to, answer.message) == (DENIED, refused)
+        assert asked.questions[-1] == (DENIED, Action.ADMIN, "s")
+    single.receive(ALLOWED, MoveRequest(STREAM, "z", False))
+    assert [to for to, message in sent(single) if isinstance(message, Poll)] == [[Z]]
+    single.receive(DENIED, AcceptLoss(STREAM))
+    [answer] = [op for op in single.fx.operations if isinstance(op, SendAfterAppend)]
+    assert answer.message == MoveReply(STREAM, MoveOutcome.REFUSED, "node 6 may not admin")
 
 
 def test_nobody_is_told_of_a_stream_that_does_not_spread() -> None:
