@@ -139,7 +139,7 @@ class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):
     resume_after_ns: Duration = 3 * _SECOND
     """In a chain: how long replicas that were all started again wait for one that was not."""
     handover_within_ns: Duration = 2 * _SECOND
-    """How long the owner of a stream waits for the region it is handed to, once it has stopped; in a
+    """How long an owner that has stopped waits for the region that a stream is handed to; in a
     chain: the tail for a newcomer that has nearly caught up."""
     alarm_after_ns: Duration = 5 * _SECOND
     """How long a region may not be heard of, or a stream stand still while another region has more

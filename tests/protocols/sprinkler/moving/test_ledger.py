@@ -116,11 +116,12 @@ def test_the_last_number_of_each_publisher_is_known() -> None:
         runs = [Run(publisher, number, 1)]
         known.observe(EventBatch.build(STREAM, first, [b"x"], runs=runs))
     known.observe(EventBatch.build(8, 1, [b"x"], runs=[Run(99, 5, 1)]))
-    known.observe(EventBatch.build(STREAM, 12001, [b"x"] * 3, runs=[Run(0, 0, 2), Run(13, 7, 1)]))
+    runs = [Run(0, 0, 2), Run(13, 12200, 1)]  # of the first two it is not known any more
+    known.observe(EventBatch.build(STREAM, 12001, [b"x"] * 3, runs=runs))
     known.observe(EventBatch.build(STREAM, 12004, [b"x"]))
-    numbers = {12: 12098, 11: 11999, 13: 12100}
+    numbers = {12: 12098, 11: 11999, 13: 12200}
     assert known.numbers(STREAM) == numbers and known.numbers(8) == {99: 5}
     known.observe(EventBatch.build(STREAM, 12005, [b"x"], runs=[Run(14, 1, 1)]))
-    assert known.numbers(STREAM) == {11: 11999, 13: 12100, 14: 1}, "the least recent is forgotten"
+    assert known.numbers(STREAM) == {11: 11999, 13: 12200, 14: 1}, "the least recent is forgotten"
     known.forget(STREAM)
     assert known.numbers(STREAM) == {}
