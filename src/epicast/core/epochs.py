@@ -12,6 +12,8 @@ _SINCE_NS = 1_262_304_000 * 1_000_000_000
 they have in a batch."""
 EPOCH_NS = 250_000_000
 _YEAR = 365 * 86_400 * 4
+_PLACES = 256
+_MOST = 2**32 - 1
 
 
 def new_epoch(wall_ns: int) -> int:
@@ -19,10 +21,12 @@ def new_epoch(wall_ns: int) -> int:
     return max(1, (wall_ns - _SINCE_NS) // EPOCH_NS)
 
 
-def forced_epoch(wall_ns: int) -> int:
-    """One that is later than what the region it is taken from begins by itself, when it comes back
-    within a year and does not know yet."""
-    return new_epoch(wall_ns) + _YEAR
+def forced_epoch(wall_ns: int, later_than: int, place: int) -> int:
+    """One for a stream that is taken from its owner. It is later than what the owner begins by
+    itself if it comes back within a year and does not know yet; and regions, each with a place of
+    its own, never take the same, so that two that were both told to cannot be mixed up."""
+    least = max(later_than, new_epoch(wall_ns) + _YEAR)
+    return min((least // _PLACES + 1) * _PLACES + place % _PLACES, _MOST)
 
 
 def left_of_epoch_ns(wall_ns: int) -> int:

@@ -184,8 +184,8 @@ def test_what_only_the_old_owner_had_is_said_until_it_is_accepted() -> None:
     assert world.losses("a") == [7], "it was forgotten"
     proxy = world.geo.proxies["a"]
     world.simulation.stimulate(proxy, "on_messages", 4711, [AcceptLoss(world.stream)])
-    world.crash("a")
     world.run(SECOND)
+    world.crash("a")
     world.start("a")
     assert not world.losses("a")
 

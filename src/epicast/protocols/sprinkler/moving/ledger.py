@@ -18,6 +18,7 @@ from epicast.protocols.sprinkler.moving.messages import Ownerships
 from epicast.protocols.sprinkler.moving.tenure import Loss, Tenure
 
 _SAVED = "tenures"
+_MOST_LOSSES = 1000
 
 
 class _Saved(Struct, array_like=True):
@@ -34,7 +35,7 @@ class Ledger:
         self.tenures = {tenure.stream: tenure for tenure in found.tenures}
         self._remembered = set(found.remembered)
         """Streams whose tenure was begun here, and all that followed is here."""
-        self.losses = {loss.stream: loss for loss in found.losses}
+        self.losses = found.losses
         self._told: dict[NodeId, dict[int, Tenure]] = {}
         """What others have said."""
 
@@ -50,10 +51,17 @@ class Ledger:
         return self.tenures.get(tenure.stream) == tenure and tenure.stream in self._remembered
 
     def save(self, fx: Effects) -> None:
-        saved = _Saved(
-            list(self.tenures.values()), sorted(self._remembered), list(self.losses.values())
-        )
+        saved = _Saved(list(self.tenures.values()), sorted(self._remembered), self.losses)
         fx.save(_SAVED, msgspec.msgpack.encode(saved))
+
+    def lose(self, loss: Loss) -> None:
+        """Kept until somebody has taken note of it; of very many, the last."""
+        self.losses = [*self.losses, loss][-_MOST_LOSSES:]
+
+    def accept_losses(self, stream: int) -> bool:
+        """Whether there were any."""
+        before, self.losses = self.losses, [loss for loss in self.losses if loss.stream != stream]
+        return len(self.losses) < len(before)
 
     # -- whose a stream is -----------------------------------------------------------------------
 

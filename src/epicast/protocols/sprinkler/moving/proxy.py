@@ -151,7 +151,7 @@ class MovableProxy(TenantProxy):
         refused = "there is no such stream here"
         if state is not None:
             refused = self._permit(source, Action.ADMIN, state.info)
-        if not refused and self._ledger.losses.pop(message.stream, None) is not None:
+        if not refused and self._ledger.accept_losses(message.stream):
             self._ledger.save(fx)
         outcome = MoveOutcome.REFUSED if refused else MoveOutcome.DONE
         self._answer(source, message.stream, refused, fx, outcome)

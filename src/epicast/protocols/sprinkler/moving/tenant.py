@@ -44,7 +44,11 @@ from epicast.protocols.sprinkler.publications import Admit
 from epicast.protocols.sprinkler.relays import refusal
 from epicast.protocols.sprinkler.states import StreamState
 
-_MAX_EPOCH = 2**32 - 1
+_HEARS_WITHIN = 2
+"""Times `reconnect_every_ns`: how long an owner that was started again waits for others to say
+whether it is the owner."""
+_ENOUGH = 3
+"""Advertisements: what was to be said when two met has been said by then."""
 
 
 class TenantProxy(Proxy):
@@ -66,6 +70,10 @@ class TenantProxy(Proxy):
         self._known = KnownPublishers(config.max_publishers)
         self._unremembered: dict[int, int] = {}
         """Streams that are owned here, but of which too little is: since when that is known."""
+        self._asks_until = 0
+        """Until then, or until all were heard, nothing is numbered; 0: that is over."""
+        self._heard_of: dict[int, int] = {}
+        """By region, how often that was."""
         self._unwritten: set[int] = set()
         """Streams whose new epoch could not be written: nothing else can before it is."""
         self._lost_at: dict[int, int] = {}
@@ -76,13 +84,31 @@ class TenantProxy(Proxy):
         self, now: int, contacts: Sequence[Peer], recovered: Recovered, fx: Effects
     ) -> None:
         super().on_start(now, contacts, recovered, fx)
-        self._lost_at = dict.fromkeys(self._ledger.losses, now)
+        self._lost_at = {loss.stream: now for loss in self._ledger.losses}
+        self._asks_until = 0
+        self._heard_of.clear()
         for stream in self._states:
             if not self._publications.owns(stream):
                 self._known.replace(stream, dict(recovered.publishers.get(stream, {})))
             if self._is_unremembered(stream):
                 self._unremembered[stream] = now
             self._begin_epoch_of_tenure(self._states[stream], fx)
+            if self._publications.owns(stream) and self._states[stream].end:
+                self._asks_until = now + _HEARS_WITHIN * self.config.reconnect_every_ns
+
+    def _hear_while_asking(self, source: NodeId, said_all: bool, fx: Effects) -> None:
+        """An owner that was away may not be the owner any more: it numbers nothing before others
+        had a chance to say so. Who has advertised several times and said nothing knows nothing."""
+        region = self._region_of(source)
+        heard = _ENOUGH if said_all else self._heard_of.get(region, 0) + 1
+        self._heard_of[region] = heard
+        regions = map(self._region_of, self._others)
+        if all(self._heard_of.get(each, 0) >= _ENOUGH for each in regions):
+            self._stop_asking(fx)
+
+    def _stop_asking(self, fx: Effects) -> None:
+        self._asks_until = 0
+        self._call_publishers(fx)
 
     def _begin_epoch_of_tenure(self, state: StreamState, fx: Effects) -> None:
         """If that was decided, but not written."""
@@ -104,6 +130,8 @@ class TenantProxy(Proxy):
 
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
         super().on_deadline(now, name, fx)
+        if name == "advertise" and 0 < self._asks_until <= now:
+            self._stop_asking(fx)
         if name == "advertise" and self._ledger.tenures:
             for stream in self._ledger.tenures.keys() & self._states.keys():
                 self._take_what_was_given(now, self._states[stream], fx)
@@ -141,6 +169,8 @@ class TenantProxy(Proxy):
 
     def _held_up(self, stream: int) -> str:
         """Why nothing is numbered now; empty if that is not so."""
+        if self._asks_until and self._publications.owns(stream):
+            return "its owner has just been started, and asks whether it still is"
         return self._ledger.waits(stream)
 
     def _on_taken(self, batch: EventBatch) -> None:
@@ -180,6 +210,8 @@ class TenantProxy(Proxy):
         for tenure in message.tenures:
             if tenure.stream in self._states and self._ledger.is_news(tenure):
                 self._adopt(now, tenure, fx, remembered=False)
+        if self._asks_until:
+            self._hear_while_asking(source, True, fx)
 
     def _handle_advertisement(
         self, now: int, source: NodeId, message: Advertisement, fx: Effects
@@ -188,6 +220,8 @@ class TenantProxy(Proxy):
         message = Advertisement(tuple(counters), message.asked_at, message.chain)
         super()._handle_advertisement(now, source, message, fx)
         if source in self._others:
+            if self._asks_until:
+                self._hear_while_asking(source, False, fx)
             self._heed(now, self._region_of(source), counters, fx)
 
     def _heed(self, now: int, region: int, counters: Sequence[Counter], fx: Effects) -> None:
@@ -249,12 +283,10 @@ class TenantProxy(Proxy):
         self._cursors.epoch_changed(state, fx)
 
     def _note_loss(self, now: int, state: StreamState, tenure: Tenure) -> None:
-        self._ledger.losses.pop(state.id, None)
-        self._lost_at.pop(state.id, None)
         owned = self._publications.owns(state.id) and tenure.owner != self._region_id
         loss = lost_by(tenure, state.epoch, state.end, owned=owned)
         if loss is not None and tenure.owner != self._region_id:
-            self._ledger.losses[state.id] = loss
+            self._ledger.lose(loss)
             self._lost_at[state.id] = now
 
     def _call_publishers(self, fx: Effects) -> None:
@@ -297,18 +329,18 @@ class TenantProxy(Proxy):
         state = self._states[counter.stream]
         owned = self._publications.owns(state.id) and self._is_head
         if owned and counter.epoch > state.epoch:
-            self._take_by_force(now, state, fx, counter.epoch + 1)
+            self._take_by_force(now, state, fx, counter.epoch)
 
-    def _take_by_force(self, now: int, state: StreamState, fx: Effects, least: int = 0) -> None:
+    def _take_by_force(self, now: int, state: StreamState, fx: Effects, void: int = 0) -> None:
         known = self._ledger.tenures.get(state.id)
         term, epoch = (0, 0) if known is None else (known.term, known.epoch)
         heard, _ = self._watch.furthest(state.id)
-        by_the_clock = forced_epoch(now + fx.wall_offset)
-        epoch = max(state.epoch + 1, epoch + 1, heard + 1, least, by_the_clock)
+        place = sorted(self._plan.regions).index(self._region_id)
+        latest = max(state.epoch, epoch, heard, void)
+        epoch = forced_epoch(now + fx.wall_offset, latest, place)
         tenure = Tenure(
-            state.id, term + 1, self._region_id, min(epoch, _MAX_EPOCH), state.epoch, state.taken,
-            taken=True,
-        )  # fmt: skip
+            state.id, term + 1, self._region_id, epoch, state.epoch, state.taken, taken=True
+        )
         if not self._publications.owns(state.id):
             self._sources.leave(now, state.id, fx)
         self._issue(now, tenure, fx)
@@ -339,6 +371,6 @@ class TenantProxy(Proxy):
                 peer=loss.owner, behind=loss.count,
                 detail=f"{loss.first} to {loss.last} of epoch {loss.epoch}",
             )
-            for loss in self._ledger.losses.values()
+            for loss in self._ledger.losses
         ]  # fmt: skip
         return [*super().alarms(now), *lost]
