@@ -71,7 +71,7 @@ def test_a_region_that_was_away_learns_of_it() -> None:
 
 
 @pytest.mark.parametrize("region", ["a", "b"])
-@pytest.mark.parametrize("after", [1, 30, 45, 60, 90, 120, 160])
+@pytest.mark.parametrize("after", [1, 45, 100])
 def test_a_side_fails_in_the_midst_of_it(region: str, after: int) -> None:
     world = MovingWorld()
     world.publish_everywhere()

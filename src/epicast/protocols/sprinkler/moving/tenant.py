@@ -93,7 +93,7 @@ class TenantProxy(Proxy):
             if self._is_unremembered(stream):
                 self._unremembered[stream] = now
             self._begin_epoch_of_tenure(self._states[stream], fx)
-            if self._publications.owns(stream) and self._states[stream].end:
+            if self._others and self._publications.owns(stream) and self._states[stream].end:
                 self._asks_until = now + _HEARS_WITHIN * self.config.reconnect_every_ns
 
     def _hear_while_asking(self, source: NodeId, said_all: bool, fx: Effects) -> None:
@@ -133,8 +133,9 @@ class TenantProxy(Proxy):
         if name == "advertise" and 0 < self._asks_until <= now:
             self._stop_asking(fx)
         if name == "advertise" and self._ledger.tenures:
-            for stream in self._ledger.tenures.keys() & self._states.keys():
-                self._take_what_was_given(now, self._states[stream], fx)
+            for stream in list(self._ledger.tenures):
+                if stream in self._states:
+                    self._take_what_was_given(now, self._states[stream], fx)
             self._go_on_with_what_others_have(now, fx)
             unwritten, self._unwritten = self._unwritten, set()
             for stream in unwritten:
