@@ -205,19 +205,23 @@ def test_what_was_stored_by_a_process_that_was_killed_is_made_up_for(tmp_path: P
 def test_a_replica_logs_what_may_be_shown(tmp_path: Path) -> None:
     proxies = Proxies(tmp_path, CHAIN, "us/2")
     evidence = proxies.start()
-    evidence.shown(PRICES, 0, ())
+    evidence.shown(PRICES, 0, (), True)
     first = proxies.stored(1, 8)
-    evidence.shown(PRICES, 3, first[:3])
+    evidence.shown(PRICES, 3, first[:3], True)
     assert proxies.logged() == [rows(1, 3)]
     # It is killed. The chain starts anew with what it has, and nobody else may have logged it.
     evidence = proxies.start()
     assert proxies.logged() == [[], rows(1, 3)]
-    evidence.shown(PRICES, 8, ())
+    evidence.shown(PRICES, 8, (), True)
     assert proxies.logged() == [rows(1, 3), rows(4, 8)]
     assert len(list((tmp_path / "evidence").glob("owner-us+2-*"))) == 2
-    with_gaps = EventBatch.build(PRICES, 9, [b"10", b"12"], seqs=[10, 12], last=12)
-    evidence.shown(PRICES, 12, [with_gaps.slice(9, 12)])
-    assert [row[:2] for row in proxies.logged()[1][-2:]] == [(10, 10), (12, 12)]
+    with_gaps = EventBatch.build(
+        PRICES, 9, [b"10", b"12"], seqs=[10, 12], last=12, runs=[Run(5, 9, 4)]
+    )
+    evidence.shown(PRICES, 12, [with_gaps], False)
+    assert proxies.logged()[1] == rows(4, 8)
+    evidence.keep_up()
+    assert proxies.logged()[1][-2:] == rows(10, 10) + rows(12, 12)
 
 
 def test_a_replica_that_joins_does_not_log_all_it_has_copied(tmp_path: Path) -> None:
@@ -228,9 +232,9 @@ def test_a_replica_that_joins_does_not_log_all_it_has_copied(tmp_path: Path) -> 
         for number in range(8)
     ]
     evidence = proxies.start()
-    evidence.shown(PRICES, 8, batches)
+    evidence.shown(PRICES, 8, batches, True)
     assert proxies.logged() == [rows(5, 8)]
-    evidence.shown(PRICES, 9, proxies.stored(1, 9)[8:])
+    evidence.shown(PRICES, 9, proxies.stored(1, 9)[8:], True)
     assert proxies.logged() == [rows(5, 9)]
 
 

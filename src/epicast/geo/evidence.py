@@ -110,14 +110,15 @@ class ProxyEvidence:
         if durable:
             self._log.flush()
 
-    def shown(self, stream: int, end: int, batches: Sequence[EventBatch]) -> None:
-        """By a replica, as its `Witness`: of an owned stream. Written at once: if it was lost with
-        this process, others would say that it was shown later than it was."""
+    def shown(self, stream: int, end: int, batches: Sequence[EventBatch], news: bool) -> None:
+        """By a replica, as its `Witness`: of an owned stream. News is written at once: if it was
+        lost with this process, others would say that it was shown later than it was."""
         self._log_stored(stream, batches[0].first - 1 if batches else end)
         newest = list(_within(_MOST_BYTES, reversed(batches)))
         self._log_all(reversed(newest))
         self._logged[stream] = end
-        self._log.flush()
+        if news:
+            self._log.flush()
 
     def _log_stored(self, stream: int, last: int) -> None:
         """What is in the history behind what was logged, as far as that is known."""

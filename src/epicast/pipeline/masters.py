@@ -17,7 +17,7 @@ _FRAME = struct.Struct(">QB")
 """Of Spark's network layer: length, this included, and kind of message."""
 _NO_FILE = b"/files/epicast-asks-whether-this-is-spark"
 _QUESTION = _FRAME.pack(_FRAME.size + 4 + len(_NO_FILE), 6) + struct.pack(">I", len(_NO_FILE))
-_QUESTION += _NO_FILE
+_QUESTION += _NO_FILE + b"\r\n\r\n"  # so that who expects lines has one to complain about
 _LAST_KIND = 12
 _LONGEST_ANSWER = 1 << 24
 _TLS_ALERT = 0x15

@@ -35,7 +35,7 @@ class Claims:
         self._taken: list[tuple[int, Numbers | slice, Contents]] = []
 
     def take(self, who: int, at: Numbers | slice, contents: Contents, times: Numbers) -> None:
-        """A log says that these were stored at these times."""
+        """A log says that these, each of them once, were stored at these times."""
         known, before = self.known[at], self.contents[at]
         self._disputed[at] |= known & (before != contents)
         self.contents[at] = np.where(known, before, contents)

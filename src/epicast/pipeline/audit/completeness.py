@@ -51,8 +51,9 @@ class Completeness:
 
     def judged_until(self, stream: int, epoch: int) -> int:
         """What was handed out by then, and is in no log of the owner, was not stored by it."""
-        if stream in self._doubtful and epoch != self._newest_epoch(stream):
-            return _NOTHING
+        newest = self._newest_epoch(stream)
+        if stream in self._doubtful and newest is not None and epoch < newest:
+            return _NOTHING  # who closed its log may have come later
         return self._until.get(stream, NEVER)
 
     def publications_judged_until(self, stream: int) -> int:

@@ -15,7 +15,7 @@ from epicast.pipeline.audit.case import Case
 from epicast.pipeline.audit.claims import Claims
 from epicast.pipeline.audit.completeness import NEVER
 from epicast.pipeline.audit.cutting import ACKED, PUBLISHED
-from epicast.pipeline.audit.intervals import Ranges, lengths, numbers_in
+from epicast.pipeline.audit.intervals import Ranges, lengths, numbers_in, size, union
 from epicast.pipeline.audit.packing import unpack
 from epicast.pipeline.audit.tallies import Tally
 
@@ -30,8 +30,14 @@ class PublishedBlock:
 
     def take(self, log: int, payload: bytes) -> None:
         first, last, times, contents = unpack(payload, *PUBLISHED)
-        at, index = numbers_in(Ranges(first - self.first, last - self.first))
-        self._claims.take(log, at, contents, times[index])
+        ranges = Ranges(first - self.first, last - self.first)
+        at, index = numbers_in(ranges)
+        if size(union(ranges)) == len(at):
+            self._claims.take(log, at, contents, times[index])
+            return
+        for number in range(len(first)):  # the log has something twice
+            here = index == number
+            self._claims.take(log, at[here], contents[here], times[index[here]])
 
     def stored(self, at: NDArray[np.int64], *, late: bool) -> NDArray[np.int64]:
         """When; what is not known may have been as late, or as early, as one likes."""

@@ -39,12 +39,13 @@ from epicast.protocols.sprinkler.states import StreamState
 
 _LINEAGES = "lineages"
 
-Witness = Callable[[int, int, Sequence[EventBatch]], None]
-"""Told of a stream of the region, before anybody else is, how far it may be shown from now on, and
-the batches that may be since the last time, as far as they are at hand."""
+Witness = Callable[[int, int, Sequence[EventBatch], bool], None]
+"""Told of a stream of the region, before anybody else is, how far it may be shown from now on; the
+batches that may be since the last time, as far as they are at hand; and whether this is news, which
+it is at the tail, or it heard of it from others."""
 
 
-def nobody(stream: int, end: int, shown: Sequence[EventBatch]) -> None:
+def nobody(stream: int, end: int, shown: Sequence[EventBatch], news: bool) -> None:
     """Where there is no witness."""
 
 
@@ -201,7 +202,7 @@ class ReplicaProxy(Proxy):
 
     def _on_shown(self, state: StreamState, shown: Sequence[EventBatch]) -> None:
         if state.info.owner == self._region_id:
-            self._witness(state.id, state.end, shown)
+            self._witness(state.id, state.end, shown, self._links.is_tail)
 
     def _become_head(self, now: int, epoch: int, fx: Effects) -> None:
         self._is_head = True
