@@ -51,17 +51,23 @@ class Completeness:
 
     def judged_until(self, stream: int, epoch: int) -> int:
         """What was handed out by then, and is in no log of the owner, was not stored by it."""
-        newest = self._newest_epoch(stream)
-        if stream in self._doubtful and newest is not None and epoch < newest:
+        if stream in self._doubtful and self._is_over(stream, epoch):
             return _NOTHING  # who closed its log may have come later
         return self._until.get(stream, NEVER)
 
     def publications_judged_until(self, stream: int) -> int:
         """The same of publications, which are not known by their epoch."""
-        several = stream in self._doubtful and len(self._case.epochs_of(stream)) > 1
-        if several or stream in self._unattributed:
+        if stream in self._unattributed:
             return _NOTHING
-        return self._until.get(stream, NEVER)
+        epochs = self._case.epochs_of(stream)
+        return min(
+            (self.judged_until(stream, epoch) for epoch in epochs),
+            default=self._until.get(stream, NEVER),
+        )
+
+    def _is_over(self, stream: int, epoch: int) -> bool:
+        newest = self._newest_epoch(stream)
+        return newest is not None and epoch < newest
 
     def _look(self, stream: int, logs: Sequence[Survey]) -> int:
         if self._has_holes(stream):
