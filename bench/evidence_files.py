@@ -37,6 +37,7 @@ class MadeStream:
     epoch: int = 1
     latest_per_key: bool = False
     last_n: int | None = None
+    publisher: int = PUBLISHER
     seed: int = 1
     every_ns: int = MILLISECOND
     """Between batches."""
@@ -64,22 +65,25 @@ class MadeStream:
         return np.arange(self.events) < last[self.key_numbers]
 
 
-def owner_batches(stream: MadeStream, rows: int = 1000) -> Iterator[list[pa.Array]]:
-    """Columns of an owner's log, so many rows at once. Keys have eight bytes."""
-    size = stream.batch
-    for low in range(0, stream.events, rows * size):
-        high = min(stream.events, low + rows * size)
+def owner_batches(
+    stream: MadeStream, rows: int = 1000, first: int = 1, last: int = 0, lag_ns: int = 0
+) -> Iterator[list[pa.Array]]:
+    """Columns of an owner's log, so many rows at once, from `first` to `last` (0: all), with times
+    that are so much too late. Keys have eight bytes."""
+    size, end = stream.batch, last or stream.events
+    for low in range(first - 1, end, rows * size):
+        high = min(end, low + rows * size)
         first = np.arange(low, high, size)
         last = np.minimum(first + size, high)
         count = len(first)
         ends = np.append(0, last - low)
         keys = stream.key_numbers[low:high].astype("<u8")
-        runs = np.stack([np.full(count, PUBLISHER), first + 1, last - first], axis=1)
+        runs = np.stack([np.full(count, stream.publisher), first + 1, last - first], axis=1)
         yield [
             pa.array(np.full(count, Kind.EVENTS, np.uint8)),
             *(pa.array(np.full(count, each, np.uint64)) for each in (stream.id, stream.epoch)),
             pa.array((first + 1).astype(np.uint64)), pa.array(last.astype(np.uint64)),
-            pa.array(stream.stored[first]),
+            pa.array(stream.stored[first] + lag_ns),
             _binary(stream.contents[low:high].tobytes(), 8 * ends),
             _binary(keys.tobytes(), 8 * ends),
             *(_binary(np.full(count, each, "<u4").tobytes(), 4 * np.arange(count + 1))
@@ -156,6 +160,7 @@ def got_rows(
 def write_log(
     root: Path, role: Role, name: str, streams: list[MadeStream], batches: Any, *,
     region: str = REGION, file_bytes: int = 64 << 20, close: bool = True, run: str = "r",
+    closed_at: int = 0,
 ) -> Path:  # fmt: skip
     """With the writer that real processes use. `batches` are lists of columns."""
     facts = Facts(
@@ -166,7 +171,7 @@ def write_log(
     for batch in batches:
         files.write(batch)
     if close:
-        files.close()
+        files.close(closed_at)
     else:
         files.abandon()
     return files.folder
@@ -186,6 +191,16 @@ def chosen(rows: Rows, index: Any) -> Rows:
 def write_owner(root: Path, made: MadeStream, rows: int = 1000, **options: Any) -> Path:
     """`rows` are those written at once, here and below."""
     return write_log(root, Role.OWNER, REGION, [made], owner_batches(made, rows), **options)
+
+
+def write_replica(
+    root: Path, made: MadeStream, number: int, *, rows: int = 60, first: int = 1, last: int = 0,
+    lag_ns: int = 0, **options: Any,
+) -> Path:  # fmt: skip
+    """What a replica of a chain logged: it may have come later, gone earlier, and heard late."""
+    batches = owner_batches(made, rows, first, last, lag_ns)
+    options.setdefault("closed_at", int(made.stored[-1]) + 60 * SECOND)
+    return write_log(root, Role.OWNER, f"{REGION}/{number}", [made], batches, **options)
 
 
 def write_publisher(

@@ -23,7 +23,8 @@ AT_LEAST = 150
 """Events published around each thing that happens."""
 
 
-def chained(data: Path, coordination: str = "") -> Geoplex:
+def chained(data: Path, coordination: str = "", more: str = "") -> Geoplex:
+    """`more` goes to the end of the file."""
     ports = free_ports(4)
     addresses = [f"127.0.0.1:{port}" for port in ports[:3]]
     service = f'[coordination]\nservice = "{coordination}"\n' if coordination else ""
@@ -37,7 +38,7 @@ proxy = "127.0.0.1:{ports[3]}"
 data = "eu"
 [streams.orders]
 owner = "us"
-{service}{QUICK}
+{service}{QUICK}{more}
 """
     return parse_geoplex(text, "chained.toml", str(data))
 

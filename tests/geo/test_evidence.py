@@ -11,11 +11,14 @@ import pyarrow as pa
 import pytest
 
 import epicast
-from epicast.core import EpicastError
+from epicast.core import EpicastError, EventBatch, Run
 from epicast.deployment import Geoplex, parse_geoplex, stream_id
 from epicast.evidence import Kind, content_hashes, event_hashes
+from epicast.geo.evidence import ProxyEvidence
 from epicast.geo.local import LocalGeoplex
+from epicast.log import LogConfig
 from epicast.runtime import run
+from epicast.runtime.history_storage import HistoryStorage, StreamStore
 
 DOCUMENT = """
 name = "watched"
@@ -140,6 +143,101 @@ def test_what_is_written_fits_together(tmp_path: Path) -> None:
     )
 
 
+CHAIN = DOCUMENT.replace('proxy = "127.0.0.1:1"', 'replicas = ["127.0.0.1:1", "127.0.0.1:3"]')
+PRICES = stream_id("prices")
+
+
+class Proxies:
+    """The histories of a proxy, and the evidence of one process after the other."""
+
+    def __init__(self, folder: Path, document: str, name: str) -> None:
+        self._folder = folder
+        self._geoplex = parse_geoplex(document.format(folder=folder), "test.toml")
+        self._of = self._geoplex.replica(name)
+        store = StreamStore(folder=folder / "histories", config=LogConfig(sync="disk"))
+        self._storage = HistoryStorage({PRICES: store})
+        run(self._storage.recover())
+        self.history = self._storage.history(PRICES)
+
+    def start(self) -> ProxyEvidence:
+        evidence = ProxyEvidence(self._geoplex, *self._of, lambda _: True)
+        evidence.open(self._storage)
+        return evidence
+
+    def stored(self, first: int, last: int) -> list[EventBatch]:
+        batches = [
+            EventBatch.build(PRICES, n, [b"%d" % n], keys=[b"k"], runs=[Run(5, n, 1)])
+            for n in range(first, last + 1)
+        ]
+        self.history.append_many(batches)
+        return batches
+
+    def logged(self) -> list[list[tuple[int, int, int]]]:
+        """By process: first, last, and the first number of the publisher."""
+        found = []
+        for log in (self._folder / "evidence").iterdir():
+            rows = []
+            for file in sorted(file for file in log.iterdir() if file.stat().st_size):
+                with pa.OSFile(str(file)) as source:
+                    for row in pa.ipc.open_stream(source).read_all().to_pylist():
+                        if row["kind"] == Kind.EVENTS:
+                            publisher = int(np.frombuffer(row["runs"], "<u8")[1])
+                            rows.append((row["first"], row["last"], publisher))
+            found.append(rows)
+        return sorted(found)
+
+
+def rows(first: int, last: int) -> list[tuple[int, int, int]]:
+    return [(number, number, number) for number in range(first, last + 1)]
+
+
+def test_what_was_stored_by_a_process_that_was_killed_is_made_up_for(tmp_path: Path) -> None:
+    """On disk, and not logged: nobody can have seen it before."""
+    document = DOCUMENT.replace("latest_per_key = true", 'ack = "disk"')
+    proxies = Proxies(tmp_path, document, "us")
+    proxies.start().stored(proxies.stored(1, 3), True)
+    proxies.stored(4, 6)
+    proxies.start()
+    proxies.start().stored(proxies.stored(7, 7), True)
+    assert proxies.logged() == [rows(1, 3), rows(4, 6), rows(7, 7)]
+
+
+def test_a_replica_logs_what_may_be_shown(tmp_path: Path) -> None:
+    proxies = Proxies(tmp_path, CHAIN, "us/2")
+    evidence = proxies.start()
+    evidence.shown(PRICES, 0, (), True)
+    first = proxies.stored(1, 8)
+    evidence.shown(PRICES, 3, first[:3], True)
+    assert proxies.logged() == [rows(1, 3)]
+    # It is killed. The chain starts anew with what it has, and nobody else may have logged it.
+    evidence = proxies.start()
+    assert proxies.logged() == [[], rows(1, 3)]
+    evidence.shown(PRICES, 8, (), True)
+    assert proxies.logged() == [rows(1, 3), rows(4, 8)]
+    assert len(list((tmp_path / "evidence").glob("owner-us+2-*"))) == 2
+    with_gaps = EventBatch.build(
+        PRICES, 9, [b"10", b"12"], seqs=[10, 12], last=12, runs=[Run(5, 9, 4)]
+    )
+    evidence.shown(PRICES, 12, [with_gaps], False)
+    assert proxies.logged()[1] == rows(4, 8)
+    evidence.keep_up()
+    assert proxies.logged()[1][-2:] == rows(10, 10) + rows(12, 12)
+
+
+def test_a_replica_that_joins_does_not_log_all_it_has_copied(tmp_path: Path) -> None:
+    """The others have."""
+    proxies = Proxies(tmp_path, CHAIN, "us/2")
+    batches = [
+        EventBatch.build(PRICES, 1 + number, [bytes(4 << 20)], runs=[Run(5, 1 + number, 1)])
+        for number in range(8)
+    ]
+    evidence = proxies.start()
+    evidence.shown(PRICES, 8, batches, True)
+    assert proxies.logged() == [rows(5, 8)]
+    evidence.shown(PRICES, 9, proxies.stored(1, 9)[8:], True)
+    assert proxies.logged() == [rows(5, 9)]
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "evidence").write_text("in the way")
     with (
@@ -161,8 +259,6 @@ def test_the_section(tmp_path: Path) -> None:
 
 
 def test_content_does_not_depend_on_batches() -> None:
-    from epicast.core import EventBatch
-
     whole = EventBatch.build(1, 1, [b"a", b"bc", b""], keys=[b"k", b"", b"kk"])
     parts = [content_hashes(whole.slice(n, n)) for n in (1, 2, 3)]
     assert np.concatenate(parts).tolist() == content_hashes(whole).tolist()

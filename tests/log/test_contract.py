@@ -69,6 +69,22 @@ def test_tombstones_are_merged_into_what_follows_them(kind: str) -> None:
 
 
 @every_store
+def test_what_was_stored_is_there_as_it_was(kind: str) -> None:
+    """Collected or not, with whoever published it, in the epoch of now."""
+    with store(kind) as place:
+        history = place.open(LATEST)
+        first = EventBatch.build(7, 1, [b"1", b"2"], keys=[b"a", b"b"], runs=[Run(3, 10, 2)])
+        second = EventBatch.build(7, 3, [b"3", b"4"], keys=[b"a", b"b"], runs=[Run(4, 1, 2)])
+        history.append_many([first, second])
+        assert list(history.read_stored(1, 9)) == [first, second]
+        assert list(history.read_stored(2, 3)) == [first.slice(2, 2), second.slice(3, 3)]
+        assert list(history.read_stored(5, 9)) == []
+        history.raise_epoch(8)
+        assert [batch.epoch for batch in history.read_stored(1, 4)] == [8, 8]
+        history.close()
+
+
+@every_store
 def test_a_read_of_nothing_but_tombstones(kind: str) -> None:
     with store(kind) as place:
         history = place.open()

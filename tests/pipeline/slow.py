@@ -10,8 +10,8 @@ from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, 
 from epicast.experiments.results import Results
 from tests.pipeline.shipped import use_a_kernel
 
-RUNS = 30
-RUN_S = 0.5
+RUNS = 16
+RUN_S = 0.3
 
 
 class Slow(Experiment):

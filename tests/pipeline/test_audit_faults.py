@@ -49,9 +49,14 @@ class Scene:
         )  # fmt: skip
 
     def write(self) -> dict[str, Path]:
+        return {"owner": self.write_owner()[0], **self.write_users()}
+
+    def write_owner(self) -> list[Path]:
+        return [write_owner(self.root, self.stream, file_bytes=1 << 12, rows=60)]
+
+    def write_users(self) -> dict[str, Path]:
         small = {"file_bytes": 1 << 12, "rows": 60}
         return {
-            "owner": write_owner(self.root, self.stream, **small),
             "publisher": write_publisher(self.root, self.stream, self.acked, **small),
             "live": write_subscriber(self.root, self.stream, self.live, "live", **small),
             "late": write_subscriber(self.root, self.stream, self.late, "late", **small),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.evidence_files import BEGIN, MILLISECOND, MadeStream, write_subscriber
+from bench.evidence_files import BEGIN, MILLISECOND, SECOND, MadeStream, write_subscriber
 from bench.numpy_audit import audit_in_memory
 from epicast.core import EventBatch, EventKind
 from epicast.core.batch_layout import Run
@@ -45,10 +45,60 @@ PREDICATES = [
 ]  # fmt: skip
 
 
-class World:
-    """A stream of two epochs with its owner's log, and whoever is made up to have used it."""
+class Replicas:
+    """Logs of a chain. Every batch is logged at once by whoever is the tail, and later, in whatever
+    pieces, by some of the others."""
 
-    def __init__(self, root: Path, seed: int) -> None:
+    def __init__(self, world: World, facts: dict[str, Any], count: int) -> None:
+        self._world = world
+        self._logs = [
+            OwnerLog(
+                world.root, Facts(role=Role.OWNER, name=f"us/{number}", **facts),
+                wall_clock_ns=lambda: world.now,
+            )
+            for number in range(count)
+        ]  # fmt: skip
+        self._waiting: list[list[EventBatch]] = [[] for _ in self._logs]
+
+    def stored(self, batch: EventBatch) -> None:
+        random = self._world.random
+        tail = random.randrange(len(self._logs))
+        for number, waiting in enumerate(self._waiting):
+            if waiting and (number == tail or random.random() < 0.4):
+                self._catch_up(number)
+        self._logs[tail].stored(batch)
+        for number, waiting in enumerate(self._waiting):
+            if number != tail and random.random() < 0.7:
+                waiting.append(batch)
+
+    def _catch_up(self, number: int) -> None:
+        random, waiting = self._world.random, self._waiting[number]
+        for batch in waiting:
+            low = random.randrange(batch.first, batch.last + 1)
+            high = random.randrange(low, batch.last + 1)
+            self._logs[number].stored(batch.slice(low, high))
+        waiting.clear()
+
+    def dropped(self, stream: int, epoch: int, last: int) -> None:
+        self._logs[0].dropped(stream, epoch, last)
+
+    def close(self, newest: EventBatch, may_be_killed: bool) -> None:
+        """All but one may have been killed; that one has the newest, and knows that was all."""
+        now, self._world.now = self._world.now, BEGIN + 3600 * SECOND
+        self._logs[0].stored(newest)
+        self._logs[0].close()
+        for number, log in enumerate(self._logs[1:], 1):
+            self._catch_up(number)
+            log.flush()
+            if not may_be_killed or self._world.random.random() < 0.5:
+                log.close()
+        self._world.now = now
+
+
+class World:
+    """A stream of two epochs with its owner's logs, and whoever is made up to have used it."""
+
+    def __init__(self, root: Path, seed: int, replicas: int = 1) -> None:
         self.root = root
         self.random = Random(seed)
         self.policy = self.random.choice(POLICIES)
@@ -58,8 +108,8 @@ class World:
         self._facts: dict[str, Any] = {"region": "us", "streams": {STREAM: facts}, "run": "r"}
         self._own_numbers = {1: 1, 2**64 - 2: 1}
         self._acked: list[tuple[int, int, int, int]] = []
-        owner = Facts(role=Role.OWNER, name="us", **self._facts)
-        log = OwnerLog(root, owner, wall_clock_ns=lambda: self.now)
+        self._newest: EventBatch
+        log = Replicas(self, self._facts, replicas)
         end = self._store(log, 1, 1, self.random.randrange(20, 60))
         if self.random.random() < 0.6:
             first = self.random.choice([1, end + 1, self.random.randrange(2, end + 1)])
@@ -72,9 +122,10 @@ class World:
             epoch = max(self.model.epochs)
             log.dropped(STREAM, epoch, last)
             self.model.dropped = [(epoch, last, self.now)]
-        log.close()
+        # Of an epoch that has ended, a log that was cut leaves it open what was in it.
+        log.close(self._newest, may_be_killed=len(self.model.epochs) == 1)
 
-    def _store(self, log: OwnerLog, epoch: int, first: int, count: int) -> int:
+    def _store(self, log: Replicas, epoch: int, first: int, count: int) -> int:
         stored = self.model.epochs.setdefault(epoch, {})
         end = first + count - 1
         while first <= end:
@@ -90,6 +141,7 @@ class World:
                 stored[event.seq] = each
                 self.model.own[epoch].add(event.seq)
             log.stored(batch)
+            self._newest = batch
             first += size
         return end
 
@@ -211,8 +263,8 @@ class World:
         return Row(Kind.EVENTS, number, epoch, first, last, self.now, digest)
 
 
-def make(root: Path, seed: int) -> Model:
-    world = World(root, seed)
+def make(root: Path, seed: int, replicas: int = 1) -> Model:
+    world = World(root, seed, replicas)
     world.publish()
     for name in ("one", "two")[: world.random.randrange(1, 3)]:
         world.subscribe(name)
@@ -240,6 +292,22 @@ def test_like_the_model(tmp_path: Path, part: int) -> None:
     # What never happens is not tested.
     happened = {name for name in seen.__struct_fields__ if getattr(seen, name)}
     assert happened == set(seen.__struct_fields__) - {"unjudged", "conflicting"}
+
+
+def test_chains_like_the_model(tmp_path: Path) -> None:
+    """The model knows one owner; together, replicas know as much."""
+    killed = 0
+    for seed in range(1000, 1060):
+        root = tmp_path / str(seed)
+        model = make(root, seed, replicas=3)
+        result = audit_in_memory(root, RULES)
+        try:
+            compare(result.totals.counts, result.totals.staleness.max_ns, model)
+            assert all(log.covered for log in result.truncated)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}") from error
+        killed += len(result.truncated)
+    assert killed > 10
 
 
 def test_like_the_model_on_spark(tmp_path: Path, spark: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from epicast.experiments.executor import InlineExecutor
 from epicast.experiments.model import Scale
 from epicast.experiments.tasks import make_tasks
+from epicast.pipeline.masters import answer_of
 from tests.pipeline import slow
 from tests.pipeline.conftest import ROOT
 from tests.pipeline.standalone import Standalone
@@ -32,6 +34,9 @@ def test_a_worker_that_dies_in_the_middle_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Standalone(tmp_path, 2) as cluster:
+        with socket.create_connection(("127.0.0.1", cluster.port)) as connection:
+            # This is what tells a master from others who listen: it refuses a file, type 8.
+            assert answer_of(connection, 60.0)[8] == 8
         # A process of its own: there is one session per process.
         sweep = subprocess.Popen(
             [sys.executable, "-c", SWEEP, cluster.url], cwd=ROOT, stdout=subprocess.PIPE, text=True

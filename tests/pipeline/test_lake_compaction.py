@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from epicast import Watermark
@@ -136,6 +137,11 @@ def test_only_small_files_of_a_stream_that_collects_nothing_are_rewritten(
     (done,) = compact(spark, lake)
     assert (done.files_before, done.files_after, done.rows_after) == (2, 1, 2)
     assert [row.seq for row in rows_of(spark, lake, "plain")] == [1, 2, 3]
+    (file,) = lake.bronze.rglob("compact-*.parquet")
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    columns = [group.column(at) for at in range(group.num_columns)]
+    encoded = {c.path_in_schema for c in columns if "DELTA_BINARY_PACKED" in c.encodings}
+    assert encoded == {"seq", "last"}, "or files become larger than they were"
     assert bronze_versions(lake).snapshot().compacted == {}
 
 

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import struct
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from epicast.pipeline.errors import SparkFailed, reason_of
-from epicast.pipeline.masters import check_master
+from epicast.pipeline.masters import check_master, objection_of
+
+REFUSAL = struct.pack(">QBI", 13 + 4, 8, 4) + b"none"
+"""Of Spark's network layer: there is no such file."""
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """Somebody listens there, who gives the same answer to everybody, or hangs up if it is none."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        connection.recv(1)
+                        connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Somebody listens there."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening.getsockname()[1]
+    """Somebody listens there, and is like Spark."""
+    with answering(REFUSAL) as listening:
+        yield listening
 
 
 @pytest.fixture
@@ -75,6 +102,37 @@ def test_what_needs_no_answer(master: str) -> None:
 def test_one_master_of_several_is_enough(port: int, nobody: int) -> None:
     check_master(f"spark://127.0.0.1:{port}")
     check_master(f"spark://127.0.0.1:{nobody},127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (b"HTTP/1.1 400 Illegal character\r\n\r\n", "says 'HTTP/1.1 400 .*that is a web page"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it is no Spark master, and says 'SSH-2.0-OpenSSH_9.2'$"),
+        (bytes(20), "it is no Spark master"),
+        (struct.pack(">QB", 100, 77) + bytes(90), "it is no Spark master"),
+    ],
+)
+def test_somebody_else_answers(answer: bytes, complaint: str) -> None:
+    with answering(answer) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        assert re.search(complaint, objection_of(connection))
+    with answering(answer) as port, pytest.raises(SparkFailed, match=f"127.0.0.1:{port}: it is no"):
+        check_master(f"spark://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("answer", [REFUSAL, b"\x15\x03\x03\x00\x02\x02\x46" + bytes(9), b""])
+def test_what_may_be_a_master_is_left_to_spark(answer: bytes) -> None:
+    """One that wants its connections encrypted sends an alert, or hangs up."""
+    with answering(answer) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        assert objection_of(connection) == ""
+
+
+def test_who_listens_and_says_nothing() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as connection,
+    ):
+        assert "it says nothing, for 0.2 s" in objection_of(connection, 0.2)
 
 
 JAVA = """An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.

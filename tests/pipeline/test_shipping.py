@@ -24,10 +24,23 @@ print(json.dumps(use_a_kernel()))
 """
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    write_package(tmp_path / "first" / "epicast.zip")
-    return tmp_path / "first" / "epicast.zip"
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("first") / "epicast.zip"
+    write_package(file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For compiled code, which is a matter of seconds."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def first(archive: Path, cache: Path) -> dict[str, Any]:
+    """What the first worker found, who had to compile."""
+    return run(SCRIPT, archive, cache=cache)
 
 
 def run(script: str, *arguments: object, cache: Path) -> dict[str, Any]:
@@ -35,7 +48,7 @@ def run(script: str, *arguments: object, cache: Path) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
         cwd=ROOT,
-        env={**inherited, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT)},
+        env={**inherited, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
         capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -43,9 +56,9 @@ def run(script: str, *arguments: object, cache: Path) -> dict[str, Any]:
     return found
 
 
-def test_kernels_work_from_an_archive_and_are_compiled_once(tmp_path: Path, archive: Path) -> None:
-    cache = tmp_path / "cache"
-    first = run(SCRIPT, archive, cache=cache)
+def test_kernels_work_from_an_archive_and_are_compiled_once(
+    tmp_path: Path, archive: Path, cache: Path, first: dict[str, Any]
+) -> None:
     assert first["package"].startswith(str(archive)), "not the one that is installed"
     assert first["answers"] == "10110"
     assert first["directory"].startswith(str(cache)) and first["compiled"]
@@ -59,11 +72,12 @@ def test_kernels_work_from_an_archive_and_are_compiled_once(tmp_path: Path, arch
     assert not (cache / "numba").exists(), "there is one place for compiled code"
 
 
-def test_installed_and_shipped_share_what_is_compiled(tmp_path: Path, archive: Path) -> None:
-    shipped = run(SCRIPT, archive, cache=tmp_path / "cache")
-    installed = run(SCRIPT, tmp_path, cache=tmp_path / "cache")
-    assert not installed["package"].startswith(str(tmp_path))
-    assert Path(installed["directory"]).name == Path(shipped["directory"]).name
+def test_installed_and_shipped_share_what_is_compiled(
+    tmp_path: Path, archive: Path, cache: Path, first: dict[str, Any]
+) -> None:
+    installed = run(SCRIPT, tmp_path, cache=cache)
+    assert not installed["package"].startswith(str(archive))
+    assert Path(installed["directory"]).name == Path(first["directory"]).name
 
 
 def test_a_worker_that_can_write_nowhere_compiles_for_itself(archive: Path) -> None:
@@ -72,14 +86,15 @@ def test_a_worker_that_can_write_nowhere_compiles_for_itself(archive: Path) -> N
     assert found["directory"] == "" and found["compiled"]
 
 
-def test_another_archive_is_compiled_anew(tmp_path: Path, archive: Path) -> None:
+def test_another_archive_is_compiled_anew(
+    tmp_path: Path, cache: Path, first: dict[str, Any]
+) -> None:
     """Even if what changed is in another file than the kernel."""
     source = ROOT / "src" / "epicast"
     copy = shutil.copytree(source, tmp_path / "package" / "epicast")
     with (copy / "log" / "kernels" / "access.py").open("a") as file:
         file.write("\n# changed\n")
     shutil.make_archive(str(tmp_path / "changed"), "zip", tmp_path / "package")
-    first = run(SCRIPT, archive, cache=tmp_path / "cache")
-    second = run(SCRIPT, tmp_path / "changed.zip", cache=tmp_path / "cache")
+    second = run(SCRIPT, tmp_path / "changed.zip", cache=cache)
     assert second["package"].startswith(str(tmp_path / "changed.zip"))
     assert second["directory"] != first["directory"] and second["compiled"]

@@ -35,16 +35,14 @@ def gate(tmp_path: Path) -> Iterator[Path]:
     (directory / "open").touch()  # whatever a failed test left waiting may end
 
 
-@pytest.fixture
-def uninterrupted(tmp_path: Path) -> bytes:
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """What the gated experiment leaves when nobody disturbs it, without Spark."""
-    opened = tmp_path / "opened"
-    opened.mkdir()
+    opened, whole = (tmp_path_factory.mktemp(name) for name in ("opened", "whole"))
     (opened / "open").touch()
-    done = epicast("experiment", "run", "gated", "--inline", "--out", tmp_path / "whole",
-                   gate=opened)  # fmt: skip
+    done = epicast("experiment", "run", "gated", "--inline", "--out", whole / "out", gate=opened)
     assert done.returncode == 0, done.stderr
-    return (tmp_path / "whole" / "results.parquet").read_bytes()
+    return (whole / "out" / "results.parquet").read_bytes()
 
 
 def in_the_middle(out: Path, gate: Path) -> tuple[subprocess.Popen[bytes], list[Process]]:
@@ -69,7 +67,8 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path, gate: Path, uninterrupt
         journal.write(b'{"key": "torn')
 
     (gate / "open").touch()
-    resumed = epicast("experiment", "run", "gated", "--out", out, "--master", "local[1]", gate=gate)
+    # Without Spark this time; the next test goes on with it.
+    resumed = epicast("experiment", "run", "gated", "--out", out, "--inline", gate=gate)
     assert resumed.returncode == 0, resumed.stderr
     assert "2 of 6 runs are in" in resumed.stderr
     assert "gated: 4 of 4 done" in resumed.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,16 +14,20 @@ from msgspec.structs import replace
 
 from epicast.experiments.key_workload import encode_events
 from epicast.log import GcPolicy, History
+from epicast.pipeline import session
+from epicast.pipeline.errors import SparkFailed
 from epicast.pipeline.workloads.ages import AgeBin, ages_of_updates, fit_of
 from epicast.pipeline.workloads.analysis import analyse, to_json, write_report
 from epicast.pipeline.workloads.chunks import Columns, Op
 from epicast.pipeline.workloads.curve import Point, marks_of, storage_curve
+from epicast.pipeline.workloads.errors import WorkloadError
 from epicast.pipeline.workloads.files import chunk_path, read_columns, write_chunk
 from epicast.pipeline.workloads.generating import generate
 from epicast.pipeline.workloads.last_events import count_last_events, last_event_per_key
 from epicast.pipeline.workloads.manifest import Workload, describe
 from epicast.pipeline.workloads.spec import NS_PER_S, WorkloadSpec
 from epicast.pipeline.workloads.verdicts import judge
+from tests.pipeline.conftest import MASTER
 
 ZETA = WorkloadSpec(
     model="zeta", events=25_000, skew=1.1, insertions=10.0, chunk_events=3_000, seed=2
@@ -130,6 +136,34 @@ def test_ages(spark: Any, tmp_path: Path) -> None:
     assert sum(one.updates for one in found) > 1_000
     assert not list(tmp_path.glob(".ages*"))
     assert ages_of_updates(spark, replace(workload, spec=None), tmp_path) == []
+
+
+def test_files_that_are_not_what_they_were(spark: Any, tmp_path: Path) -> None:
+    """Each is named before a job is started."""
+    whole = tmp_path / "whole"
+    generate(spark, ZETA, whole)
+    damages: dict[str, Callable[[Path], object]] = {
+        "is missing": Path.unlink,
+        "is damaged, or was not written to its end": lambda file: file.write_bytes(b"PAR1"),
+        "is not the file that": lambda file: shutil.copy(chunk_path(whole, 2), file),
+    }
+    for said, damage in damages.items():
+        copy = shutil.copytree(whole, tmp_path / "copy")
+        damage(chunk_path(copy, 1))
+        with pytest.raises(WorkloadError, match=rf"{chunk_path(copy, 1)} {said}"):
+            analyse(spark, [whole, copy])
+        shutil.rmtree(copy)
+
+
+def test_what_spark_raises_is_a_sentence(monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
+    monkeypatch.setattr(session, "start_session", lambda *_, **__: spark)
+    monkeypatch.setattr(session, "_stop", lambda spark: None)
+    with (
+        pytest.raises(SparkFailed, match=r"the job failed: .*nowhere") as failed,
+        session.spark_session(MASTER) as started,
+    ):
+        started.sql("SELECT * FROM nowhere").collect()
+    assert "\n" not in str(failed.value)
 
 
 def test_a_power_law_is_fitted() -> None:

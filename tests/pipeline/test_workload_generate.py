@@ -102,6 +102,9 @@ def test_too_little_room_is_told_before_anything_is_made(
         prepare(billions, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     prepare(replace(billions, events=10**8), tmp_path / "out")
+    usage = usage._replace(free=3_000_000)
+    with pytest.raises(WorkloadError, match=r"take about \d\d\.\d MB and there are 3\.0 MB"):
+        prepare(replace(billions, events=3 * 10**6), tmp_path / "small")
 
 
 def test_a_task_that_cannot_write_says_where(spark: Any, tmp_path: Path) -> None:

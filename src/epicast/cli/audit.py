@@ -132,12 +132,14 @@ def _show(result: AuditResult) -> None:
     for name, count in result.violations.items():
         print(f"WRONG: {name.replace('_', ' ')}: {count}")
     for finding in result.findings[:_FINDINGS_SHOWN]:
+        epoch = f", epoch {finding.epoch}" if finding.epoch else ""
         print(
-            f"  {finding.what}: {finding.first}..{finding.last} of {finding.stream}, "
-            f"epoch {finding.epoch}, {finding.who}"
+            f"  {finding.what}: {finding.first}..{finding.last} of {finding.stream}{epoch}, "
+            f"{finding.who}"
         )
     for log in result.truncated:
-        print(f"TRUNCATED: {log.log}: {log.reason}")
+        excuse = "; other logs of the owner have what it lacks" if log.covered else ""
+        print(f"TRUNCATED: {log.log}: {log.reason}{excuse}")
     for stream in result.ownerless:
         print(f"NO OWNER'S LOG of {stream}: what was delivered of it cannot be judged")
     if counts.unjudged:

@@ -162,11 +162,10 @@ def analyse(
     A claim that does not hold is a result, not a failure: the exit status is 0.
     """
     from epicast.pipeline.workloads import analysis
-    from epicast.pipeline.workloads.manifest import load_workload
     from epicast.pipeline.workloads.sessions import workload_session
 
     for directory in directories:
-        load_workload(directory)  # before Spark is started
+        analysis.whole_workload(directory)  # before Spark is started
     target = report or directories[0] / analysis.REPORT
     with Progress("analysing") as progress, workload_session(master) as spark:
         progress.begin(len(directories))

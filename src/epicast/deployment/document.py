@@ -54,7 +54,7 @@ class GeoplexDocument(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
-        checks = (_names, _addresses, _data_folders, _links, _streams, _evidence, _rights)
+        checks = (_names, _addresses, _data_folders, _links, _streams, _rights)
         for check in checks:
             problems += check(self)
         raise_if_any(problems)
@@ -102,16 +102,6 @@ def _data_folders(document: GeoplexDocument) -> Iterator[Problem]:
             for owner in sorted(others):
                 message = f"region {owner!r} on the same host keeps its data there already"
                 yield Problem(("regions", name, "data"), message)
-
-
-def _evidence(document: GeoplexDocument) -> Iterator[Problem]:
-    chains = [name for name, region in document.regions.items() if len(region.addresses) > 1]
-    if document.evidence is not None and chains:
-        message = (
-            f"audits do not know chains yet, and {chains[0]!r} has several replicas; leave one "
-            "replica, or this table out"
-        )
-        yield Problem(("evidence",), message)
 
 
 def _links(document: GeoplexDocument) -> Iterator[Problem]:

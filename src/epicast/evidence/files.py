@@ -76,11 +76,11 @@ class LogFiles:
         self.rows += batch.num_rows
         self._file_rows += batch.num_rows
 
-    def close(self) -> None:
-        """Say that the log is whole."""
+    def close(self, time: int = 0) -> None:
+        """Say that the log is whole, and until when whoever wrote it would have known of more."""
         if self._sink.closed:
             return
-        end = {"kind": Kind.END, "first": self.rows}
+        end = {"kind": Kind.END, "first": self.rows, "time": time}
         self.write(
             [
                 column_of(

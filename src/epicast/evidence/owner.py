@@ -64,6 +64,19 @@ class OwnerLog:
              self._wall_clock_ns(), key_bytes, sizes, gc, runs)
         )  # fmt: skip
 
+    def left(self, batch: EventBatch, most: int) -> int:
+        """What there is of a batch that events are missing from; the end of it, if that would be
+        more than `most` pieces. How many it took."""
+        if not batch.rows:
+            return 0
+        seqs = batch.seqs
+        begins = np.append(0, np.flatnonzero(np.diff(seqs) != 1) + 1)
+        ends = np.append(begins[1:], len(seqs)) - 1
+        chosen = slice(max(0, len(begins) - most), None)
+        for first, last in zip(seqs[begins[chosen]], seqs[ends[chosen]], strict=True):
+            self.stored(batch.slice(int(first), int(last)))
+        return min(most, len(begins))
+
     def dropped(self, stream: int, epoch: int, last: int) -> None:
         """Retention has taken everything up to `last`."""
         self._contents.room(0)
@@ -86,9 +99,10 @@ class OwnerLog:
             self._contents.clear()
             self._keys.clear()
 
-    def close(self) -> None:
+    def close(self, *, knows_all: bool = True) -> None:
+        """`knows_all`: nothing was stored until now that is not in some log of the owner."""
         self.flush()
-        self._files.close()
+        self._files.close(self._wall_clock_ns() if knows_all else 0)
 
 
 def _only_keys(batch: EventBatch) -> bool:

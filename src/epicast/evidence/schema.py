@@ -68,7 +68,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> str:
-        return f"{self.role}-{self.name}-{self.run}"
+        return folder_prefix(self.role, self.name) + self.run
 
     def metadata(self, file: int, rows_before: int, dropped_rows: int) -> dict[str, str]:
         streams = {
@@ -87,6 +87,11 @@ class Facts(Struct, frozen=True, kw_only=True):
             "dropped_rows": str(dropped_rows),
             "streams": json.dumps(streams),
         }
+
+
+def folder_prefix(role: Role, name: str) -> str:
+    """Of the folders of all logs somebody wrote; replicas have a slash in their names."""
+    return f"{role}-{name.replace('/', '+')}-"
 
 
 def _schema(*columns: tuple[str, pa.DataType]) -> pa.Schema:

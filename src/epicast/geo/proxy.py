@@ -32,6 +32,7 @@ from epicast.protocols.sprinkler import (
 )
 from epicast.protocols.sprinkler.moving.ledger import owned_streams
 from epicast.protocols.sprinkler.permits import permit_all
+from epicast.protocols.sprinkler.replica import nobody
 from epicast.runtime import NodeDriver
 from epicast.runtime.history_storage import HistoryStorage
 from epicast.runtime.waiting import in_thread
@@ -56,9 +57,11 @@ class ProxyService:
             stream.id: stream_store(stream, self._region, folder, self._config.max_publishers)
             for stream in geoplex.streams.values()
         }
-        self._evidence = ProxyEvidence.wanted(geoplex, region)
-        on_stored = self._evidence.stored if self._evidence is not None else None
         self._chain = chain_plan(geoplex, region)
+        self._evidence = ProxyEvidence.wanted(geoplex, self._region, self._replica, self._owns)
+        on_stored = None
+        if self._evidence is not None and self._chain is None:
+            on_stored = self._evidence.stored
         self.storage = HistoryStorage(
             stores, folder, on_stored=on_stored,
             # In a chain, who is the head decides on the epoch.
@@ -122,6 +125,7 @@ class ProxyService:
         return ReplicaProxy(
             node, self._config, rng, plan=plan, chain=self._chain, admit=admit, permit=permit,
             status=self._encoded_status,
+            witness=nobody if self._evidence is None else self._evidence.shown,
         )  # fmt: skip
 
     def _owned_streams(self, saved: Mapping[str, bytes]) -> Collection[int]:
@@ -152,8 +156,12 @@ class ProxyService:
             if self._coordination is not None:
                 await in_thread(self._coordination.stop)
             if self._evidence is not None:
-                self._evidence.close()
+                self._evidence.close(knows_all=self._knows_all())
             await self.storage.close()
+
+    def _knows_all(self) -> bool:
+        """Whether nothing is shown in this region that this proxy does not hear of."""
+        return not isinstance(self.protocol, ReplicaProxy) or self.protocol.is_member
 
     def _open_evidence(self) -> None:
         assert self._evidence is not None

@@ -214,6 +214,11 @@ class History:
         end = self.end if last is None else min(last, self.end)
         return self._reader.read(self.epoch, first, end, max_bytes)
 
+    def read_stored(self, first: int, last: int) -> Iterator[EventBatch]:
+        """What is there between two numbers as it was appended: with collected events, as far as
+        they were not compacted away, and with whoever published each."""
+        return self._reader.stored(self.epoch, max(first, self.start), min(last, self.end))
+
     def expiry(self, now: int) -> Predicate | None:
         """What the owner appends as a GC event now to enforce `max_age_ns`; nothing if None.
 

@@ -69,6 +69,16 @@ class Reader:
             first = batch.last + 1
         return found
 
+    def stored(self, epoch: int, first: int, last: int) -> Iterator[EventBatch]:
+        """Batches as they were appended, collected events included, where compaction has left it
+        at that."""
+        cursor = _Cursor(self._find)
+        while first <= last:
+            cursor.seek(first, self._window_bytes)
+            batch = cursor.batch(epoch)
+            yield batch.slice(max(first, batch.first), min(last, batch.last))
+            first = batch.last + 1
+
     def scan(self, first: int, last: int) -> Iterator[Rows]:
         """The stored rows between two numbers, and some beside them, wherever any is live."""
         while first <= last:

@@ -35,6 +35,11 @@ def is_about_lost_java(error: BaseException) -> bool:
     return isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError"
 
 
+def is_of_spark(error: BaseException) -> bool:
+    """What Spark raises, with a page of Java's or of a worker's."""
+    return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+
+
 def reason_of(error: BaseException) -> str:
     """One line of what Spark has to say: what went wrong, and what that came from."""
     if is_about_lost_java(error):

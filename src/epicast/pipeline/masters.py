@@ -6,11 +6,21 @@ from __future__ import annotations
 import os
 import re
 import socket
+import struct
 from urllib.parse import urlsplit
 
 from epicast.pipeline.errors import SparkFailed
 
 _CONNECT_S = 3.0
+_ANSWER_S = 15.0
+_FRAME = struct.Struct(">QB")
+"""Of Spark's network layer: length, this included, and kind of message."""
+_NO_FILE = b"/files/epicast-asks-whether-this-is-spark"
+_QUESTION = _FRAME.pack(_FRAME.size + 4 + len(_NO_FILE), 6) + struct.pack(">I", len(_NO_FILE))
+_QUESTION += _NO_FILE + b"\r\n\r\n"  # so that who expects lines has one to complain about
+_LAST_KIND = 12
+_LONGEST_ANSWER = 1 << 24
+_TLS_ALERT = 0x15
 _MASTER = re.compile(
     r"local(\[([1-9]\d*|\*)(,\s*[1-9]\d*)?\])?|local-cluster\[[1-9]\d*,[1-9]\d*,[1-9]\d*\]"
     r"|spark://.+|yarn|k8s://.+"
@@ -48,13 +58,49 @@ def check_master(master: str) -> None:
     problems = []
     for host, port in places:
         try:
-            socket.create_connection((host, port), _CONNECT_S).close()
-            return
+            with socket.create_connection((host, port), _CONNECT_S) as connection:
+                objection = objection_of(connection) if master.startswith("spark:") else ""
         except (OSError, UnicodeError) as error:  # the latter: no host can have such a name
-            problems.append(f"{host}:{port}: {getattr(error, 'strerror', None) or error}")
+            objection = getattr(error, "strerror", None) or str(error)
+        if not objection:
+            return
+        problems.append(f"{host}:{port}: {objection}")
     raise SparkFailed(
         f"no Spark master answers at {master} ({'; '.join(problems)}); is it running?"
     )
+
+
+def objection_of(connection: socket.socket, patience_s: float = _ANSWER_S) -> str:
+    """Why who is at the other end is no Spark; empty if it is, or may be.
+
+    It is asked for a file that nobody has. Spark's network layer refuses that by itself, however
+    busy the master is and whether or not it asks for a password; and Spark would take a minute to
+    find out that somebody else is there.
+    """
+    try:
+        answer = answer_of(connection, patience_s)
+    except TimeoutError:
+        return f"it says nothing, for {patience_s:g} s; a Spark master would have answered"
+    except OSError:
+        answer = b""
+    if len(answer) < _FRAME.size or answer[0] == _TLS_ALERT:
+        return ""  # hung up, as one that wants the connection encrypted does
+    length, kind = _FRAME.unpack_from(answer)
+    if _FRAME.size <= length < _LONGEST_ANSWER and kind <= _LAST_KIND:
+        return ""
+    said = answer.split(b"\n")[0][:40].decode("ascii", "backslashreplace").strip()
+    page = "; that is a web page, masters listen on 7077 as a rule" * answer.startswith(b"HTTP/")
+    return f"it is no Spark master, and says {said!r}{page}"
+
+
+def answer_of(connection: socket.socket, patience_s: float) -> bytes:
+    """The beginning of it."""
+    connection.settimeout(patience_s)
+    connection.sendall(_QUESTION)
+    answer = b""
+    while len(answer) < _FRAME.size and (more := connection.recv(256)):
+        answer += more
+    return answer
 
 
 def _places(master: str) -> list[tuple[str, int]]:

@@ -17,7 +17,13 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from epicast.pipeline.errors import SparkFailed, is_about_lost_java, missing, reason_of
+from epicast.pipeline.errors import (
+    SparkFailed,
+    is_about_lost_java,
+    is_of_spark,
+    missing,
+    reason_of,
+)
 from epicast.pipeline.folders import cache_folder, keep_file
 from epicast.pipeline.gateway import changed_environment, launch_jvm, own_interrupts, quiet_gateway
 from epicast.pipeline.java import Java, find_java
@@ -59,8 +65,11 @@ def spark_session(
     try:
         yield spark
     except Exception as error:
-        if is_about_lost_java(error):
-            raise SparkFailed(f"the job failed: {reason_of(error)}") from error
+        if is_about_lost_java(error) or is_of_spark(error):
+            raise SparkFailed(
+                f"the job failed: {reason_of(error)}; for all Spark has to say, set "
+                "EPICAST_SPARK_LOGS=1"
+            ) from error
         raise
     finally:
         _stop(spark)

@@ -35,6 +35,7 @@ from epicast.protocols.sprinkler import (
 )
 from epicast.protocols.sprinkler.moving.messages import MoveRequest
 from epicast.protocols.sprinkler.moving.operator import Operator
+from epicast.protocols.sprinkler.replica import Witness, nobody
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.disk import SimDisk
 from epicast.sim.history_disk import HistoryDisk
@@ -64,9 +65,11 @@ class SimGeoplex:
         conditions: Conditions | None = None,
         check_addresses: bool = False,
         trace: Trace | None = None,
+        witness: Witness = nobody,
     ) -> None:
         """`sync_ns` is what a proxy's disk takes; without `collects` histories keep everything,
-        which is faster. `make_disk` gives a replica, by its name, another disk altogether."""
+        which is faster. `make_disk` gives a replica, by its name, another disk altogether.
+        `witness` is that of all replicas of chains."""
         self.geoplex = geoplex
         self.regions = list(geoplex.regions)
         self.streams = {name: stream_info(geoplex, s) for name, s in geoplex.streams.items()}
@@ -86,6 +89,7 @@ class SimGeoplex:
             for replica in geoplex.region(region).replicas
         }
         self._placement[COORDINATION_ID] = len(self.regions)
+        self._witness = witness
         self._contacts: dict[NodeId, list[Peer]] = {}
         self._operators = 0
         self.simulation = Simulation(
@@ -145,7 +149,7 @@ class SimGeoplex:
         chain = chain_plan(self.geoplex, region)
         bandwidth, service = self._proxy_limits
         return self.simulation.add_node(
-            partial(_make_proxy, self.proxy_config, plan, chain),
+            partial(_make_proxy, self.proxy_config, plan, chain, self._witness),
             node_id=replica.id,
             disk=disk,
             bandwidth=bandwidth,
@@ -242,10 +246,11 @@ class SimGeoplex:
 
 
 def _make_proxy(
-    config: ProxyConfig, plan: ProxyPlan, chain: ChainPlan | None, node: Peer, rng: Random
-) -> Proxy:
+    config: ProxyConfig, plan: ProxyPlan, chain: ChainPlan | None, witness: Witness, node: Peer,
+    rng: Random,
+) -> Proxy:  # fmt: skip
     if chain is not None:
-        return ReplicaProxy(node, config, rng, plan=plan, chain=chain)
+        return ReplicaProxy(node, config, rng, plan=plan, chain=chain, witness=witness)
     return MovableProxy(node, config, rng, plan=plan)
 
 

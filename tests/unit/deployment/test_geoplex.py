@@ -305,10 +305,6 @@ from = "10s"
             "g.toml:13: regions.x.advertise: several replicas need an address each",
         ),
         (
-            BASE + "[regions.x]\nreplicas = ['h:1', 'h:2']\n[evidence]\nfolder = 'e'",
-            "g.toml:13: evidence: audits do not know chains yet, and 'x' has several replicas",
-        ),
-        (
             BASE + "[coordination]\nservice = 'redis://h:1'",
             "g.toml:12: coordination.service: expected sqlite:FILE or etcd://HOST:PORT",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from epicast.evidence import (
     Role,
     SubscriberLog,
     content_hashes,
+    ends_of_earlier_logs,
 )
 from epicast.evidence.files import END_OF_STREAM
 from epicast.evidence.schema import StreamFacts
@@ -78,11 +80,52 @@ def test_an_owner(tmp_path: Path) -> None:
     assert np.frombuffer(second["runs"], "<u8").tolist() == [99, 5, 3]
     assert msgspec.msgpack.decode(second["gc"]) == [[4, gc]]
     assert (dropped["kind"], dropped["last"]) == (Kind.DROPPED, 2)
-    assert (end["kind"], end["first"]) == (Kind.END, 3)
+    assert (end["kind"], end["first"], end["time"]) == (Kind.END, 3, 1_030)
     assert head["format"] == "epicast-evidence/1"
     assert msgspec.json.decode(head["streams"])["7"]["latest_per_key"] is True
     with pytest.raises(EvidenceError, match="not tombstones"):
         log.stored(EventBatch.build(7, 1, [b"x"], seqs=[2]))
+
+
+def test_what_is_left_of_a_batch(tmp_path: Path) -> None:
+    batch = EventBatch.build(
+        7, 1, [b"%d" % n for n in (2, 3, 5, 8, 9)], seqs=[2, 3, 5, 8, 9], last=10,
+        runs=[Run(99, 41, 4), Run(0, 0, 6)],
+    )  # fmt: skip
+    for most, expected in [(9, [(2, 3), (5, 5), (8, 9)]), (2, [(5, 5), (8, 9)]), (0, [])]:
+        log = OwnerLog(tmp_path / str(most), facts(Role.OWNER))
+        assert log.left(batch, most) == len(expected)
+        log.close(knows_all=False)
+        (*rows, end), _ = read(tmp_path / str(most) / "owner-a-r1")
+        assert [(row["first"], row["last"]) for row in rows] == expected
+        assert end["time"] == 0
+    (first, second, _, _), _ = read(tmp_path / "9" / "owner-a-r1")
+    assert np.frombuffer(first["runs"], "<u8").tolist() == [99, 42, 2]
+    assert np.frombuffer(second["runs"], "<u8").tolist() == [0, 0, 1]
+    assert first["contents"] == content_hashes(batch.slice(2, 3)).tobytes()
+    log = OwnerLog(tmp_path, facts(Role.OWNER))
+    assert log.left(EventBatch.build(7, 1, [], seqs=[], last=4), 9) == 0
+
+
+def test_where_earlier_logs_end(tmp_path: Path) -> None:
+    def write(name: str, run: str, *lasts: tuple[int, int]) -> OwnerLog:
+        log = OwnerLog(tmp_path, msgspec.structs.replace(facts(Role.OWNER), name=name, run=run))
+        for stream, last in lasts:
+            log.stored(EventBatch.build(stream, last, [b"x"]))
+            log.flush()
+        return log
+
+    assert ends_of_earlier_logs(tmp_path, "us/1") == {}
+    write("us/1", "aa", (7, 100), (8, 50), (9, 1)).close()
+    write("us/1", "bb", (7, 120), (8, 70), (7, 110))  # killed; it had copied the stream anew
+    write("us/11", "cc", (7, 500)).close()
+    write("us", "dd", (7, 600)).close()
+    assert ends_of_earlier_logs(tmp_path, "us/1") == {7: 110, 8: 70, 9: 1}
+    assert ends_of_earlier_logs(tmp_path, "us") == {7: 600}
+    [file] = (tmp_path / "owner-us+1-bb").iterdir()
+    for size in (file.stat().st_size - 5, 10, 0):
+        os.truncate(file, size)
+        assert ends_of_earlier_logs(tmp_path, "us/1")[9] == 1
 
 
 def test_a_publisher(tmp_path: Path) -> None:

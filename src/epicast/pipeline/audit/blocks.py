@@ -14,49 +14,47 @@ from numpy.typing import NDArray
 
 from epicast.evidence import event_hashes
 from epicast.log.rows import Rows, as_bytes
-from epicast.pipeline.audit.case import NEVER
+from epicast.pipeline.audit.claims import Claims
+from epicast.pipeline.audit.completeness import NEVER
 from epicast.pipeline.audit.cutting import LATER, LINKS, OWNED, Part
 from epicast.pipeline.audit.intervals import Ranges, numbers_in
 from epicast.pipeline.audit.packing import unpack
 
 
 class Block:
-    def __init__(self, number: int, bits: int, pieces: Iterable[tuple[int, bytes]]) -> None:
-        """`pieces` are those of the owner: part and payload."""
+    def __init__(self, number: int, bits: int, pieces: Iterable[tuple[int, int, bytes]]) -> None:
+        """`pieces` are those of the owner: part, log and payload."""
         self.first = (number << bits) + 1
-        self.conflicting = 0
         parts = list(pieces)
-        owned = [unpack(payload, *OWNED) for part, payload in parts if part == Part.OWNED]
-        last = max((int(each[0][0]) + len(each[1]) for each in owned), default=self.first)
+        owned = [(log, unpack(load, *OWNED)) for part, log, load in parts if part == Part.OWNED]
+        last = max((int(each[0][0]) + len(each[1]) for _, each in owned), default=self.first)
         self.size = last - self.first
-        self.known = np.zeros(self.size, dtype=np.bool_)
-        self.contents = np.zeros(self.size, dtype=np.uint64)
-        self.times = np.zeros(self.size, dtype=np.int64)
+        claims = Claims(self.size)
+        self.known, self.contents, self.times = claims.known, claims.contents, claims.times
         self.next: NDArray[np.int64] | None = None
         """The number, in the stream, of the next event with the same key; 0 if there is none."""
         self.next_times: NDArray[np.int64] | None = None
         self._key_parts: list[tuple[int, tuple[NDArray[Any], ...]]] = []
-        for each in owned:
-            self._take(*each)
+        for log, each in owned:
+            self._take(claims, log, *each)
+        self.disputes = claims.settle()
+        """Numbers that logs have different events for."""
         self._look_up_next_times()
         self.later_times: NDArray[np.int64] | None = None
-        for part, payload in parts:
+        for part, _, payload in parts:
             if part == Part.LINKS:
                 self._take_links(*unpack(payload, *LINKS))
             elif part == Part.LATER:
                 self._take_later(*unpack(payload, *LATER))
 
     def _take(
-        self, first: NDArray[np.int64], contents: NDArray[np.uint64], lengths: NDArray[np.uint32],
-        times: NDArray[np.int64], distance: NDArray[np.uint32], *keys: NDArray[Any],
+        self, claims: Claims, log: int, first: NDArray[np.int64], contents: NDArray[np.uint64],
+        lengths: NDArray[np.uint32], times: NDArray[np.int64], distance: NDArray[np.uint32],
+        *keys: NDArray[Any],
     ) -> None:  # fmt: skip
         begin = int(first[0]) - self.first
         here = slice(begin, begin + len(contents))
-        again = self.known[here] & (self.contents[here] != contents)
-        self.conflicting += int(again.sum())
-        self.contents[here] = np.where(self.known[here], self.contents[here], contents)
-        self.times[here] = np.where(self.known[here], self.times[here], np.repeat(times, lengths))
-        self.known[here] = True
+        claims.take(log, here, contents, np.repeat(times, lengths))
         if len(distance):
             if self.next is None:
                 self.next = np.zeros(self.size, dtype=np.int64)
@@ -76,8 +74,11 @@ class Block:
         self, seqs: NDArray[np.int64], nexts: NDArray[np.int64], times: NDArray[np.int64]
     ) -> None:
         assert self.next is not None and self.next_times is not None
-        self.next[seqs - self.first] = nexts
-        self.next_times[seqs - self.first] = times
+        # What a stretch of another log has in one piece is known already, and when it was stored.
+        unknown = self.next[seqs - self.first] == 0
+        at = seqs[unknown] - self.first
+        self.next[at] = nexts[unknown]
+        self.next_times[at] = times[unknown]
 
     def _take_later(
         self, first: NDArray[np.int64], last: NDArray[np.int64], times: NDArray[np.int64]
@@ -86,7 +87,8 @@ class Block:
             self.later_times = np.full(self.size, NEVER)
         at, index = numbers_in(Ranges(first - self.first, last - self.first))
         known = at < self.size
-        self.later_times[at[known]] = times[index[known]]
+        at = at[known]
+        self.later_times[at] = np.minimum(self.later_times[at], times[index[known]])
 
     @cached_property
     def known_before(self) -> NDArray[np.int64]:

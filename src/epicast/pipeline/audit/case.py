@@ -10,16 +10,16 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from epicast.evidence import EvidenceError, Role
+from epicast.evidence import EvidenceError
 from epicast.evidence.schema import StreamFacts
 from epicast.log.errors import PredicateError
 from epicast.log.predicate import Predicate, key_in, plan, split_gc_payload
+from epicast.pipeline.audit.completeness import NEVER, Completeness
 from epicast.pipeline.audit.surveys import Dropped, Extent, Survey, joined
 from epicast.pipeline.audit.tracking import Segment
 
 TIME_SLOTS = 120
 """Deliveries over time are counted in so many slots."""
-NEVER = 2**63 - 1
 
 
 class Rules(Struct, frozen=True):
@@ -77,9 +77,11 @@ class Case:
         self.dropped: dict[tuple[int, int], list[Dropped]] = {}
         for each in surveys:
             self._take_notes(each)
-        self._judge_completeness(surveys)
-        for events in self.gc.values():
-            events.sort(key=lambda event: event.seq)
+        for place, events in self.gc.items():
+            self.gc[place] = _first_of_each(events)
+        self._completeness = Completeness(surveys, self)
+        self.ownerless = self._completeness.ownerless
+        self.covered = self._completeness.covered
         ends = [time for each in surveys if each.rows for time in (each.first_time, each.last_time)]
         self.first_time, last_time = (min(ends), max(ends)) if ends else (0, 0)
         self.slot_ns = max(1, -(-(last_time - self.first_time + 1) // TIME_SLOTS))
@@ -122,39 +124,32 @@ class Case:
             for epoch, _ in self.heirs(dropped.stream, dropped.epoch):
                 self.dropped.setdefault((dropped.stream, epoch), []).append(dropped)
 
-    def _judge_completeness(self, surveys: Sequence[Survey]) -> None:
-        owned = {stream for stream, _ in self.extents}
-        doubtful: set[int] = set()
-        for each in surveys:
-            if each.role == Role.OWNER:
-                mine = {s for s, facts in each.streams.items() if facts.owner == each.region}
-                owned |= mine
-                if each.truncated or each.starts_late:
-                    doubtful |= mine | {extent.stream for extent in each.extents}
-        used = {segment.stream for segment in self.segments} | {stream for stream, _ in self.acked}
-        self.ownerless = used - owned
-        """Streams that were used, and of which there is no owner's log."""
-        self.incomplete = self.ownerless | doubtful | set(filter(self._has_holes, owned))
-        """Streams of which not all of the owner's log is there: what is missing is not judged."""
+    def epochs_of(self, stream: int) -> list[int]:
+        return self._epochs.get(stream, [])
 
-    def _has_holes(self, stream: int) -> bool:
-        end = 0
-        for epoch in self._epochs.get(stream, []):
-            extent = self.extents.get((stream, epoch))
-            if extent is None:
-                continue
-            if extent.first > end + 1 or extent.events < extent.last - extent.first + 1:
-                return True
-            end = extent.last
-        return False
+    def first_of(self, stream: int, epoch: int) -> int:
+        """The first number of a stream that is of an epoch, not of one before."""
+        extent = self.extents.get((stream, epoch))
+        return extent.first if extent else NEVER
+
+    def judged_until(self, stream: int, epoch: int) -> int:
+        return self._completeness.judged_until(stream, epoch)
+
+    def publications_judged_until(self, stream: int) -> int:
+        return self._completeness.publications_judged_until(stream)
 
     @property
     def events(self) -> int:
         """That owners logged."""
         return sum(extent.events for extent in self.extents.values())
 
-    def events_of(self, stream: int) -> int:
-        return sum(each.events for (other, _), each in self.extents.items() if other == stream)
+    @property
+    def rows(self) -> int:
+        """The same, as often as they did."""
+        return sum(extent.rows for extent in self.extents.values())
+
+    def rows_of(self, stream: int) -> int:
+        return sum(each.rows for (other, _), each in self.extents.items() if other == stream)
 
     @cached_property
     def keyed(self) -> set[int]:
@@ -181,3 +176,11 @@ class Case:
         """GC events that do not act as an event with their key would."""
         events = self.gc.get((stream, epoch), [])
         return np.array([event.seq for event in events if not event.acts_as_key], dtype=np.int64)
+
+
+def _first_of_each(events: list[GcEvent]) -> list[GcEvent]:
+    """By number, as the first of all logs has it that tell of it."""
+    found: dict[int, GcEvent] = {}
+    for event in sorted(events, key=lambda event: (event.seq, event.time)):
+        found.setdefault(event.seq, event)
+    return list(found.values())

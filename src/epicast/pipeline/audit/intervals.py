@@ -64,3 +64,14 @@ def split(ranges: Ranges, bits: int) -> tuple[Ranges, Numbers]:
     first = np.maximum(ranges.first[index], (block << bits) + 1)
     last = np.minimum(ranges.last[index], (block + 1) << bits)
     return Ranges(first, last), index
+
+
+def as_pairs(ranges: Ranges) -> list[tuple[int, int]]:
+    """What they cover together, in order; neighbours are put together."""
+    together = union(Ranges(ranges.first, ranges.last + 1))
+    return list(zip(together.first.tolist(), (together.last - 1).tolist(), strict=True))
+
+
+def as_ranges(pairs: list[tuple[int, int]]) -> Ranges:
+    table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return Ranges(table[:, 0], table[:, 1])

@@ -156,7 +156,7 @@ def _links(
 ) -> DataFrame:
     """What is known of keys across stretches, as pieces."""
     bits = case.rules.block_bits
-    parts = {stream: -(-case.events_of(stream) // EVENTS_PER_PART) for stream in case.keyed}
+    parts = {stream: -(-case.rows_of(stream) // EVENTS_PER_PART) for stream in case.keyed}
     tasks = _tasks(spark, case, owners)
 
     def ends_of(batches: Iterable[Any]) -> Iterator[Any]:
@@ -189,7 +189,7 @@ def _by_part(stream: int, epoch: int, ends: KeyEnds, parts: int) -> Iterator[tup
 
 def _partitions(spark: SparkSession, case: Case) -> int:
     rows = sum(part.rows for _, part in case.parts)
-    size = rows * _BYTES_PER_ROW + case.events * _BYTES_PER_EVENT
+    size = rows * _BYTES_PER_ROW + case.rows * _BYTES_PER_EVENT
     blocks = sum(1 + (each.last >> case.rules.block_bits) for each in case.extents.values())
     wanted = max(spark.sparkContext.defaultParallelism, size // _PARTITION_BYTES)
     return int(max(1, min(wanted, blocks)))

@@ -58,7 +58,7 @@ class Judge:
     def __init__(self, block: Block, case: Case, stream: int, epoch: int) -> None:
         self._block = block
         self._case = case
-        self._incomplete = stream in case.incomplete
+        self._judged_until = case.judged_until(stream, epoch)
         self._is_of_epoch = (stream, epoch) in case.extents
         """Whether the owner has stored anything in the epoch; if not, nobody knows how much of what
         it had before is left."""
@@ -98,9 +98,10 @@ class Judge:
     def _count_false(self, tally: Tally, got: Got, false: Mask, unknown: Mask) -> None:
         if not false.any():
             return
-        if self._incomplete:
-            tally.counts.unjudged += size(union(got.where(false & unknown)))
-            false = false & ~unknown
+        unsure = unknown & (got.times > self._judged_until)
+        if unsure.any():
+            tally.counts.unjudged += size(union(got.where(false & unsure)))
+            false = false & ~unsure
         forged = union(got.where(false))
         tally.counts.forged = size(forged)
         self._note(tally, "forged", forged)
@@ -158,12 +159,12 @@ class Judge:
         counts = tally.counts
         counts.tombstoned = int((verdicts == MATCHED).sum())
         counts.pending = int((verdicts == PENDING).sum())
-        wrong = at[verdicts == UNMATCHED]
-        if self._incomplete:
-            counts.unjudged += len(wrong)
-        else:
-            counts.unmatched = len(wrong)
-            self._note(tally, "unmatched", Ranges(wrong, wrong))
+        wrong = verdicts == UNMATCHED
+        unsure = wrong & (times - self._case.rules.clock_tolerance_ns > self._judged_until)
+        counts.unjudged += int(unsure.sum())
+        found = at[wrong & ~unsure]
+        counts.unmatched = len(found)
+        self._note(tally, "unmatched", Ranges(found, found))
 
     def _count_disorder(self, tally: Tally, got: Got) -> None:
         """Of the late rows, those that have something their subscription had not got before."""

@@ -60,13 +60,27 @@ def link_stretch(stretch: Stretch, keyless: NDArray[np.int64]) -> tuple[KeyEnds,
 
 def link_across(ends: KeyEnds) -> Links:
     """From the last event of a key in a stretch to the first in the next one that has the key."""
-    order = np.lexsort((ends.firsts, ends.hashes))
-    hashes = ends.hashes[order]
-    follows = hashes[1:] == hashes[:-1]
-    # Logs may tell of the same numbers twice; that is no link.
-    follows &= ends.firsts[order][1:] > ends.lasts[order][:-1]
-    before, after = order[:-1][follows], order[1:][follows]
-    return Links(ends.lasts[before], ends.firsts[after], ends.times[after])
+    order = np.lexsort((ends.times, ends.firsts, ends.hashes))
+    hashes, firsts, lasts = ends.hashes[order], ends.firsts[order], ends.lasts[order]
+    same = hashes[1:] == hashes[:-1]
+    if (same & (firsts[1:] <= lasts[:-1])).any():
+        # Several logs tell of the same numbers, in stretches that overlap: what counts is how far
+        # all stretches before have come.
+        lasts = _highest_so_far(lasts, ~same)
+    after = np.flatnonzero(same & (firsts[1:] > lasts[:-1])) + 1
+    return Links(lasts[after - 1], firsts[after], ends.times[order][after])
+
+
+def _highest_so_far(values: NDArray[np.int64], breaks: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Of each value and those before it, back to the last break."""
+    ordered = np.argsort(values, kind="stable")
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[ordered] = np.arange(len(values))
+    # Whatever is behind a break is above all before it.
+    above = np.concatenate([[0], np.cumsum(breaks)]) * len(values)
+    highest = np.maximum.accumulate(rank + above) - above
+    found: NDArray[np.int64] = values[ordered][highest]
+    return found
 
 
 def sorted_by_hash(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:

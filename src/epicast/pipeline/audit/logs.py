@@ -68,6 +68,8 @@ class Log:
         """Rows of files that were deleted to save space."""
         self.starts_late = False
         """Whether its first rows are gone, for whatever reason."""
+        self.closed_at = 0
+        """Until when an owner that closed it knew of all that was stored; 0 if that is not said."""
         self._ended = self._broken = False
 
     def chunks(self) -> Iterator[Chunk]:
@@ -166,6 +168,8 @@ class Log:
         at = int(np.argmax(kinds == Kind.END))
         said = batch.column("first")[at].as_py()
         self._ended = True
+        if self.role == Role.OWNER:
+            self.closed_at = batch.column("time")[at].as_py()
         if said != self.rows + at:
             self._cut(f"its END counts {said} rows, there are {self.rows + at}")
         elif at + 1 < len(kinds):
@@ -212,6 +216,28 @@ def column(batches: list[Any], name: str) -> NDArray[Any]:
     """A column of numbers of all the batches."""
     parts = [batch.column(name).to_numpy(zero_copy_only=False) for batch in batches]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def values(batches: list[Any], name: str) -> NDArray[np.uint8]:
+    """The bytes of a binary column, those of all rows one after the other."""
+    parts = []
+    for batch in batches:
+        _, offsets, data = batch.column(name).buffers()
+        offset = batch.column(name).offset
+        ends = np.frombuffer(offsets, np.int32)[offset : offset + batch.num_rows + 1]
+        whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+        parts.append(whole[ends[0] : ends[-1]])
+    joined: NDArray[np.uint8] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return joined
+
+
+def value_lengths(batches: list[Any], name: str) -> NDArray[np.int64]:
+    parts = []
+    for batch in batches:
+        offset = batch.column(name).offset
+        ends = np.frombuffer(batch.column(name).buffers()[1], np.int32)
+        parts.append(np.diff(ends[offset : offset + batch.num_rows + 1]).astype(np.int64))
+    return np.concatenate(parts)
 
 
 def _check_columns(file: Path, schema: Any, expected: Any) -> None:

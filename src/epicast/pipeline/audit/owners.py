@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from epicast.evidence import Kind, even_hashes
 from epicast.pipeline.audit.intervals import Ranges, numbers_in, split
-from epicast.pipeline.audit.logs import column
+from epicast.pipeline.audit.logs import column, value_lengths, values
 
 
 @dataclass(slots=True)
@@ -197,25 +197,3 @@ def contents_of(
         event += number
         key += size
     return found
-
-
-def values(batches: list[Any], name: str) -> NDArray[np.uint8]:
-    """The bytes of a binary column, those of all rows one after the other."""
-    parts = []
-    for batch in batches:
-        _, offsets, data = batch.column(name).buffers()
-        offset = batch.column(name).offset
-        ends = np.frombuffer(offsets, np.int32)[offset : offset + batch.num_rows + 1]
-        whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-        parts.append(whole[ends[0] : ends[-1]])
-    joined: NDArray[np.uint8] = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return joined
-
-
-def value_lengths(batches: list[Any], name: str) -> NDArray[np.int64]:
-    parts = []
-    for batch in batches:
-        offset = batch.column(name).offset
-        ends = np.frombuffer(batch.column(name).buffers()[1], np.int32)
-        parts.append(np.diff(ends[offset : offset + batch.num_rows + 1]).astype(np.int64))
-    return np.concatenate(parts)

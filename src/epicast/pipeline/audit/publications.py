@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from epicast.pipeline.audit.case import NEVER, Case
+from epicast.pipeline.audit.case import Case
+from epicast.pipeline.audit.claims import Claims
+from epicast.pipeline.audit.completeness import NEVER
 from epicast.pipeline.audit.cutting import ACKED, PUBLISHED
-from epicast.pipeline.audit.intervals import Ranges, lengths, numbers_in
+from epicast.pipeline.audit.intervals import Ranges, lengths, numbers_in, size, union
 from epicast.pipeline.audit.packing import unpack
 from epicast.pipeline.audit.tallies import Tally
 
@@ -23,30 +25,31 @@ class PublishedBlock:
 
     def __init__(self, number: int, bits: int) -> None:
         self.first = (number << bits) + 1
-        size = 1 << bits
-        self._known = np.zeros(size, dtype=np.bool_)
-        self._contents = np.zeros(size, dtype=np.uint64)
-        self._times = np.zeros(size, dtype=np.int64)
+        self._claims = Claims(1 << bits)
         self._sums: tuple[NDArray[np.int64], NDArray[np.uint64]] | None = None
 
-    def take(self, payload: bytes) -> None:
+    def take(self, log: int, payload: bytes) -> None:
         first, last, times, contents = unpack(payload, *PUBLISHED)
-        at, index = numbers_in(Ranges(first - self.first, last - self.first))
-        new = ~self._known[at]
-        at, index = at[new], index[new]
-        self._known[at] = True
-        self._contents[at] = contents[new]
-        self._times[at] = times[index]
+        ranges = Ranges(first - self.first, last - self.first)
+        at, index = numbers_in(ranges)
+        if size(union(ranges)) == len(at):
+            self._claims.take(log, at, contents, times[index])
+            return
+        for number in range(len(first)):  # the log has something twice
+            here = index == number
+            self._claims.take(log, at[here], contents[here], times[index[here]])
 
     def stored(self, at: NDArray[np.int64], *, late: bool) -> NDArray[np.int64]:
         """When; what is not known may have been as late, or as early, as one likes."""
-        return np.where(self._known[at], self._times[at], NEVER if late else -NEVER)
+        claims = self._claims
+        return np.where(claims.known[at], claims.times[at], NEVER if late else -NEVER)
 
     def sums(self, ranges: Ranges) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """How many numbers of each range are known, and the sum of their contents."""
         if self._sums is None:
-            known = np.concatenate([[0], np.cumsum(self._known, dtype=np.int64)])
-            contents = np.cumsum(self._contents, dtype=np.uint64)
+            self._claims.settle()  # what is disputed is counted where the stream's numbers are
+            known = np.concatenate([[0], np.cumsum(self._claims.known, dtype=np.int64)])
+            contents = np.cumsum(self._claims.contents, dtype=np.uint64)
             self._sums = known, np.concatenate([np.zeros(1, np.uint64), contents])
         known, contents = self._sums
         begin, end = ranges.first, ranges.last + 1
@@ -62,9 +65,10 @@ class Partial(NamedTuple):
     contents: NDArray[np.uint64]
     """Of the events in the block, summed up."""
     expected: NDArray[np.uint64]
+    acked: NDArray[np.int64]
 
 
-PARTIAL = (np.int64, np.int64, np.int64, np.uint64, np.uint64)
+PARTIAL = (np.int64, np.int64, np.int64, np.uint64, np.uint64, np.int64)
 
 
 def judge_acked(
@@ -75,8 +79,9 @@ def judge_acked(
     known, sums = block.sums(ranges)
     missing = lengths(ranges) - known
     inside = lengths(ranges) == whole
+    unsure = acked > case.publications_judged_until(stream)
     tally = _counted(
-        whole[inside], missing[inside], sums[inside] == content[inside], stream in case.incomplete
+        whole[inside], missing[inside], sums[inside] == content[inside], unsure[inside]
     )
     if tally.counts.acked_but_lost:
         at = int(np.argmax(inside & ((missing > 0) | (sums != content))))
@@ -86,30 +91,32 @@ def judge_acked(
     ends = before + lengths(ranges) == whole
     wrong |= ends & (acked + tolerance < block.stored(ranges.last, late=False))
     tally.counts.clock = int(wrong.sum())
-    columns = (rows, whole, missing, sums, content)
+    columns = (rows, whole, missing, sums, content, acked)
     return tally, Partial(*(column[~inside] for column in columns))
 
 
-def judge_crossing(partials: list[Partial], incomplete: bool) -> Tally:
+def judge_crossing(partials: list[Partial], judged_until: int) -> Tally:
     """All parts of all publications of one publisher that cross the ends of blocks."""
-    rows, whole, missing, contents, expected = map(np.concatenate, zip(*partials, strict=True))
+    parts = map(np.concatenate, zip(*partials, strict=True))
+    rows, whole, missing, contents, expected, acked = parts
     order = np.argsort(rows, kind="stable")
     starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
     sums = np.add.reduceat(contents[order], starts)
     gone = np.add.reduceat(missing[order], starts)
     same = sums == expected[order][starts]
-    return _counted(whole[order][starts], gone, same, incomplete)
+    return _counted(whole[order][starts], gone, same, acked[order][starts] > judged_until)
 
 
 def _counted(
-    whole: NDArray[np.int64], missing: NDArray[np.int64], same: NDArray[np.bool_], incomplete: bool
-) -> Tally:
-    """Numbers the owner does not have are lost; all of a publication if it has something else."""
+    whole: NDArray[np.int64], missing: NDArray[np.int64], same: NDArray[np.bool_],
+    unsure: NDArray[np.bool_],
+) -> Tally:  # fmt: skip
+    """Numbers the owner does not have are lost, unless there is no telling whether it does; all of
+    a publication if it has something else."""
     tally = Tally()
     lost = np.where(missing > 0, missing, np.where(same, 0, whole))
     tally.counts.acked = int(whole.sum())
-    if incomplete:
-        tally.counts.unjudged = int(lost[missing > 0].sum())
-        lost = lost[missing == 0]
-    tally.counts.acked_but_lost = int(lost.sum())
+    unsure = unsure & (missing > 0)
+    tally.counts.unjudged = int(lost[unsure].sum())
+    tally.counts.acked_but_lost = int(lost[~unsure].sum())
     return tally

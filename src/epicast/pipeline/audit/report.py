@@ -103,4 +103,7 @@ def _findings(result: AuditResult) -> str:
 
 
 def _truncated(result: AuditResult) -> str:
-    return table(["log", "why"], [[each.log, each.reason] for each in result.truncated])
+    return table(
+        ["log", "why", "in other logs"],
+        [[each.log, each.reason, "yes" if each.covered else "no"] for each in result.truncated],
+    )

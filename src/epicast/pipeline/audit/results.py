@@ -41,6 +41,8 @@ class Line(Struct, kw_only=True):
 class TruncatedLog(Struct, frozen=True):
     log: str
     reason: str
+    covered: bool = False
+    """Whether what it lacks is in other logs of the same owner."""
 
 
 class Finding(Struct, frozen=True):
@@ -84,7 +86,8 @@ class AuditResult(Struct, kw_only=True):
     @property
     def is_complete(self) -> bool:
         """Whether all evidence is there that an audit needs."""
-        return not self.truncated and not self.ownerless and not self.totals.counts.unjudged
+        missing = any(not log.covered for log in self.truncated)
+        return not missing and not self.ownerless and not self.totals.counts.unjudged
 
     @property
     def holds(self) -> bool:

@@ -62,7 +62,7 @@ def _judge_publications(
     stored = PublishedBlock(number, case.rules.block_bits)
     for piece in pieces:
         if piece.part == Part.PUBLISHED:
-            stored.take(piece.payload)
+            stored.take(piece.who, piece.payload)
         else:
             tally, partial = judge_acked(stored, case, stream, piece.payload)
             yield About.PUBLISHER, piece.who, tally
@@ -73,14 +73,14 @@ def _judge_publications(
 def _judge_block(
     case: Case, stream: int, epoch: int, number: int, pieces: Iterable[Piece]
 ) -> Iterator[tuple[int, int, Tally | bytes]]:
-    owned: list[tuple[int, bytes]] = []
+    owned: list[tuple[int, int, bytes]] = []
     block: Block | None = None
     judge: Judge | None = None
     seen: set[int] = set()
     bits = case.rules.block_bits
     for (part, who), group in groupby(pieces, lambda piece: (piece.part, piece.who)):
         if part < Part.GOT:
-            owned += ((part, piece.payload) for piece in group)
+            owned += ((part, who, piece.payload) for piece in group)
             continue
         if block is None:
             block = Block(number, bits, owned)
@@ -91,10 +91,7 @@ def _judge_block(
         yield About.SUBSCRIPTION, who, judge.subscription(case.segments[who], got)
     block = block or Block(number, bits, owned)
     judge = judge or Judge(block, case, stream, epoch)
-    if block.conflicting:
-        tally = Tally()
-        tally.counts.conflicting = block.conflicting
-        yield About.OWNER, -1, tally
+    yield from _disputes(case, stream, epoch, block)
     for who in case.segments_of.get((stream, epoch), []):
         segment = case.segments[who]
         begins = segment.first < block.first + block.size
@@ -104,3 +101,18 @@ def _judge_block(
             and (segment.closed is not None or segment.reached >= block.first)
         ):
             yield About.SUBSCRIPTION, who, judge.nothing(segment)
+
+
+def _disputes(
+    case: Case, stream: int, epoch: int, block: Block
+) -> Iterator[tuple[int, int, Tally | bytes]]:
+    """What logs of the owner contradict each other about. What an epoch has from the one before is
+    counted there."""
+    for who, at in block.disputes:
+        own = at[at + block.first >= case.first_of(stream, epoch)]
+        if len(own):
+            tally = Tally()
+            tally.counts.conflicting = len(own)
+            for number in own.tolist():
+                tally.note("conflicting", block.first + number, block.first + number)
+            yield About.OWNER, who, tally

@@ -74,7 +74,11 @@ def summed(
         regions=[line(name, tally) for name, tally in sorted(sums.regions.items())],
         subscribers=_lines(sums.subscribers),
         publishers=_lines(sums.publishers),
-        truncated=[TruncatedLog(each.folder, each.truncated) for each in surveys if each.truncated],
+        truncated=[
+            TruncatedLog(each.folder, each.truncated, number in case.covered)
+            for number, each in enumerate(surveys)
+            if each.truncated
+        ],
         ownerless=sorted(names.get(stream, str(stream)) for stream in case.ownerless),
         accepts_truncated=accept_truncated,
         findings=sums.findings,
@@ -108,7 +112,7 @@ def _others(case: Case, verdicts: Sequence[Verdict]) -> Iterable[tuple[int, int,
         elif verdict.about != About.SUBSCRIPTION:
             yield verdict.about, verdict.who, verdict.stream, Tally.decode(verdict.payload)
     for (who, stream), partials in crossing.items():
-        tally = judge_crossing(partials, stream in case.incomplete)
+        tally = judge_crossing(partials, case.publications_judged_until(stream))
         yield About.PUBLISHER, who, stream, tally
 
 

@@ -11,11 +11,13 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from epicast.evidence import EvidenceError, Kind, Role
 from epicast.evidence.schema import StreamFacts
-from epicast.pipeline.audit.intervals import Ranges
-from epicast.pipeline.audit.logs import Chunk, Log, column
+from epicast.log.publishers import UNKNOWN_PUBLISHER
+from epicast.pipeline.audit.intervals import Ranges, as_pairs, as_ranges, lengths, size
+from epicast.pipeline.audit.logs import Chunk, Log, column, value_lengths, values
 from epicast.pipeline.audit.tracking import Segment, Tracker
 
 _LARGEST = 2**63 - 1
@@ -42,13 +44,28 @@ class Dropped(Struct, frozen=True):
 
 
 class Extent(Struct):
-    """How much of a stream's epoch an owner's log has."""
+    """How much of a stream's epoch an owner's log has, or several logs."""
 
     stream: int
     epoch: int
-    events: int
-    first: int
-    last: int
+    rows: int
+    """Events that were read; what is in several logs counts as often."""
+    known: list[tuple[int, int]]
+    """First and last number of what there is without gaps, in order."""
+    attributed: list[tuple[int, int]]
+    """The same, of what is said who published it."""
+
+    @property
+    def first(self) -> int:
+        return self.known[0][0]
+
+    @property
+    def last(self) -> int:
+        return self.known[-1][1]
+
+    @property
+    def events(self) -> int:
+        return sum(last - first + 1 for first, last in self.known)
 
 
 def joined(one: Extent, other: Extent) -> Extent:
@@ -56,9 +73,9 @@ def joined(one: Extent, other: Extent) -> Extent:
     return Extent(
         one.stream,
         one.epoch,
-        one.events + other.events,
-        min(one.first, other.first),
-        max(one.last, other.last),
+        one.rows + other.rows,
+        as_pairs(as_ranges(one.known + other.known)),
+        as_pairs(as_ranges(one.attributed + other.attributed)),
     )
 
 
@@ -86,6 +103,7 @@ class Survey(Struct, kw_only=True):
     """Rows whose time is before that of an earlier row."""
     first_time: int
     last_time: int
+    closed_at: int
     files: list[FilePart] = []
     segments: list[Segment] = []
     gc: list[GcNote] = []
@@ -124,8 +142,9 @@ def survey(folder: Path, tolerance_ns: int, block_bits: int) -> Survey:
         folder=str(folder), role=log.role, name=log.name, region=log.region, streams=log.streams,
         rows=log.rows, truncated=log.truncated, starts_late=log.starts_late,
         clock_rows=clock.backwards, first_time=clock.first, last_time=clock.newest or 0,
-        files=files, segments=tracker.segments if tracker else [], gc=owner.gc,
-        dropped=owner.dropped, extents=list(owner.extents.values()), acked=sorted(acked),
+        closed_at=log.closed_at, files=files, segments=tracker.segments if tracker else [],
+        gc=owner.gc, dropped=owner.dropped, extents=list(owner.extents.values()),
+        acked=sorted(acked),
     )  # fmt: skip
 
 
@@ -182,13 +201,16 @@ class _OwnerNotes:
             self.dropped.append(
                 Dropped(int(streams[at]), int(epochs[at]), int(ranges.last[at]), int(times[at]))
             )
-        places = np.stack([streams, epochs], axis=1)[kinds == Kind.EVENTS]
-        firsts = ranges.first[kinds == Kind.EVENTS]
-        lasts = ranges.last[kinds == Kind.EVENTS]
+        events = kinds == Kind.EVENTS
+        places = np.stack([streams, epochs], axis=1)[events]
+        stored = Ranges(ranges.first[events], ranges.last[events])
+        attributed = _attributed(batches, events) == lengths(stored)
         for stream, epoch in np.unique(places, axis=0).tolist():
             here = (places == np.array([stream, epoch], np.uint64)).all(axis=1)
-            count = int((lasts[here] - firsts[here] + 1).sum())
-            found = Extent(stream, epoch, count, int(firsts[here].min()), int(lasts[here].max()))
+            chosen, named = (
+                Ranges(stored.first[rows], stored.last[rows]) for rows in (here, here & attributed)
+            )
+            found = Extent(stream, epoch, size(chosen), as_pairs(chosen), as_pairs(named))
             before = self.extents.get((stream, epoch))
             self.extents[stream, epoch] = joined(before, found) if before else found
         for batch in batches:
@@ -197,14 +219,25 @@ class _OwnerNotes:
     def _take_gc(self, batch: Any) -> None:
         offsets = np.frombuffer(batch.column("gc").buffers()[1], np.int32)
         offset = batch.column("gc").offset
-        lengths = np.diff(offsets[offset : offset + batch.num_rows + 1])
-        for at in np.flatnonzero(lengths).tolist():
+        held = np.diff(offsets[offset : offset + batch.num_rows + 1])
+        for at in np.flatnonzero(held).tolist():
             row = {name: batch.column(name)[at].as_py() for name in batch.schema.names
                    if name != "contents"}  # fmt: skip
             keys = _keys_of(row)
             for seq, payload in msgspec.msgpack.decode(row["gc"], type=list[tuple[int, bytes]]):
                 key = keys(seq - row["first"])
                 self.gc.append(GcNote(row["stream"], row["epoch"], seq, row["time"], key, payload))
+
+
+def _attributed(batches: list[Any], rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Of how many events of each row it is said who published them."""
+    runs = values(batches, "runs").view(np.uint64).reshape(-1, 3)
+    held = value_lengths(batches, "runs")[rows] // 24
+    counts = np.where(runs[:, 0] == UNKNOWN_PUBLISHER, 0, runs[:, 2].astype(np.int64))
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    last = np.cumsum(held)
+    named: NDArray[np.int64] = ends[last] - ends[last - held]
+    return named
 
 
 def _keys_of(row: dict[str, Any]) -> Any:

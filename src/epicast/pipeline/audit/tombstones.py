@@ -15,7 +15,8 @@ from epicast.log.predicate import SeqBelow, matches, plan
 from epicast.log.predicate.ast import And, Not, Or, Predicate, PublishedBefore
 from epicast.log.predicate.planning import Plan
 from epicast.pipeline.audit.blocks import Block
-from epicast.pipeline.audit.case import NEVER, Case, GcEvent
+from epicast.pipeline.audit.case import Case, GcEvent
+from epicast.pipeline.audit.completeness import NEVER
 
 UNMATCHED, PENDING, MATCHED = 0, 1, 2
 

@@ -69,7 +69,13 @@ class _OpenFile:
         self.bytes = 0
         self._path = folder / name
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
+        numbers = [name for name in ("seq", "last") if name in schema.names]
+        self._writer = pq.ParquetWriter(
+            self._path, schema, compression="zstd",
+            # Nearly consecutive: as differences they take next to nothing, in a dictionary a lot.
+            use_dictionary=[name for name in schema.names if name not in numbers],
+            column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        )  # fmt: skip
         self._found: dict[str, Any] = {"path": name, "stream": stream, "rows": 0}
         self._firsts: list[int] = []
         self._lasts: list[int] = []

@@ -12,7 +12,9 @@ import msgspec
 from epicast.experiments.files import replace_text
 from epicast.pipeline.workloads.ages import ages_of_updates
 from epicast.pipeline.workloads.curve import storage_curve
-from epicast.pipeline.workloads.manifest import load_workload
+from epicast.pipeline.workloads.errors import WorkloadError
+from epicast.pipeline.workloads.files import chunk_path, read_facts
+from epicast.pipeline.workloads.manifest import FILE, Workload, load_workload
 from epicast.pipeline.workloads.verdicts import Analysis, Verdicts, judge
 from epicast.reporting.page import code, figure, page, paragraph, section, table, verdict
 from epicast.reporting.plotting import new_figure
@@ -28,7 +30,7 @@ def analyse(
     spark: SparkSession, directories: Sequence[Path], advance: Callable[[], object] = lambda: None
 ) -> tuple[list[Analysis], Verdicts]:
     """`advance` is called for each workload that is done."""
-    workloads = [load_workload(directory) for directory in directories]
+    workloads = [whole_workload(directory) for directory in directories]
     analyses = []
     for directory, workload in zip(directories, workloads, strict=True):
         curve = storage_curve(spark, workload, directory)
@@ -36,6 +38,16 @@ def analyse(
         analyses.append(Analysis(str(directory), workload, curve, ages))
         advance()
     return analyses, judge(analyses)
+
+
+def whole_workload(directory: Path) -> Workload:
+    """`WorkloadError` that names the file if one is missing, cut or another one."""
+    workload = load_workload(directory)
+    for number, facts in enumerate(workload.chunks):
+        path = chunk_path(directory, number)
+        if read_facts(path) != facts:
+            raise WorkloadError(f"{path} is not the file that {directory / FILE} tells of")
+    return workload
 
 
 def to_json(analyses: Sequence[Analysis], verdicts: Verdicts) -> dict[str, Any]:

@@ -143,6 +143,10 @@ def check_free(folder: Path, needed: int, what: str) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise WorkloadError(
-            f"{folder}: {what} {needed / 1e9:.1f} GB and there are {free / 1e9:.1f} GB; make room, "
-            "or choose another directory"
+            f"{folder}: {what} {_size(needed)} and there are {_size(free)}; make room, or choose "
+            "another directory"
         )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -315,6 +315,7 @@ class Proxy(GossipingProxy):
         shown = state.show(seq)
         if not shown:
             return
+        self._on_shown(state, shown)
         self._cursors.exposed(state, shown, fx)  # subscribers first: they are who waits
         if self._publications.owns(state.id):
             self._publications.stabilise(state.id, state.end, fx)
@@ -323,6 +324,9 @@ class Proxy(GossipingProxy):
         if self._view and state.info.spreads:
             self._notifier.add(state.id, shown)
             self.timers.set("notify", now)
+
+    def _on_shown(self, state: StreamState, shown: Sequence[EventBatch]) -> None:
+        """Nobody has been told yet."""
 
     def on_append_failed(self, now: int, stream: int, first: int, reason: str, fx: Effects) -> None:
         state = self._states.get(stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
 import msgspec
@@ -43,6 +43,15 @@ from epicast.protocols.sprinkler.states import StreamState
 
 _LINEAGES = "lineages"
 
+Witness = Callable[[int, int, Sequence[EventBatch], bool], None]
+"""Told of a stream of the region, before anybody else is, how far it may be shown from now on; the
+batches that may be since the last time, as far as they are at hand; and whether this is news, which
+it is at the tail, or it heard of it from others."""
+
+
+def nobody(stream: int, end: int, shown: Sequence[EventBatch], news: bool) -> None:
+    """Where there is no witness."""
+
 
 class ReplicaProxy(MovableProxy):
     """Does a proxy's work together with the other replicas of its region.
@@ -62,8 +71,10 @@ class ReplicaProxy(MovableProxy):
         admit: Admit | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
+        witness: Witness = nobody,
     ) -> None:
         super().__init__(node, config, rng, plan=plan, admit=admit, permit=permit, status=status)
+        self._witness = witness
         self._replicas = {peer.id: peer for peer in chain.replicas if peer.id != node.id}
         self._no_agents = self._others | self._replicas
         self._keeper = Keeper(node, config, chain)
@@ -186,10 +197,20 @@ class ReplicaProxy(MovableProxy):
             self._dismiss(fx)
         else:
             self._relays.call_back(list(self._attached), fx)
+            self._vouch()
         self._links.introduce(self._keeper.incarnation, fx)
         for state in self._states.values():
             self._show(now, state, self._links.reach(state), fx)
         self._advertise(list(self._connected), fx)
+
+    def _vouch(self) -> None:
+        """What a replica had when it was started may be shown once it is a member."""
+        for state in self._states.values():
+            self._on_shown(state, ())
+
+    def _on_shown(self, state: StreamState, shown: Sequence[EventBatch]) -> None:
+        if state.info.owner == self._region_id:
+            self._witness(state.id, state.end, shown, self._links.is_tail)
 
     def _become_head(self, now: int, epoch: int, fx: Effects) -> None:
         self._is_head = True
@@ -469,6 +490,10 @@ class ReplicaProxy(MovableProxy):
             fx.send(peer, Dismissed("this replica has left the chain"))
 
     # -- looking inside --------------------------------------------------------------------------
+
+    @property
+    def is_member(self) -> bool:
+        return self._links.is_member
 
     def alarms(self, now: int) -> list[Alarm]:
         return [*super().alarms(now), *self._keeper.alarms(now)]

@@ -6,7 +6,7 @@ same for everybody, and still be there in the end. Replicas may store, and forge
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -37,6 +37,8 @@ class Truth:
     """What subscribers and publishers were told."""
 
     def __init__(self) -> None:
+        self.of_chains: set[int] = set()
+        """Streams whose owner has several replicas."""
         self.shown: dict[Key, dict[int, bytes]] = {}
         self.places: dict[tuple[NodeId, int], tuple[int, int]] = {}
         """By node and subscription: epoch and number of what came last."""
@@ -44,12 +46,40 @@ class Truth:
         """By payload, the stream."""
         self.unanswered: set[bytes] = set()
         self.refused: dict[bytes, str] = {}
+        self.witnessed: dict[tuple[int, int], bytes] = {}
+        """By stream and number, what replicas of its owner have said may be shown."""
+        self.vouched: dict[int, int] = {}
+        """By stream, how far they have, for what they had when they were started as well."""
+
+    def may_be_shown(
+        self, stream: int, end: int, batches: Sequence[EventBatch], news: bool
+    ) -> None:
+        """Whatever happens to replicas, none of them ever contradicts another."""
+        if not news and end > self.vouched.get(stream, 0):
+            raise Broken(f"{stream} may be shown up to {end}, and no tail has said so")
+        for batch in batches:
+            for event in batch.events():
+                known = self.witnessed.setdefault((stream, event.seq), event.payload)
+                if known != event.payload:
+                    raise Broken(f"{stream}/{event.seq}: {known!r} and {event.payload!r} witnessed")
+        self.vouched[stream] = max(self.vouched.get(stream, 0), end)
+
+    def _check_witnessed(self, batch: EventBatch) -> None:
+        """Before anybody was shown it."""
+        if batch.last > self.vouched.get(batch.stream, 0):
+            raise Broken(f"nobody has said that {batch} may be shown")
+        for event in batch.events():
+            known = self.witnessed.get((batch.stream, event.seq), event.payload)
+            if known != event.payload:
+                raise Broken(f"{event.seq} of {batch.stream} is not what was witnessed: {known!r}")
 
     def delivered(self, node: NodeId, number: int, batch: EventBatch) -> None:
         epoch, last = self.places.get((node, number), (0, 0))
         if epoch not in (0, batch.epoch) or batch.first != last + 1:
             raise Broken(f"{node}#{number}: {batch} of {batch.epoch} comes behind {epoch}/{last}")
         self.places[node, number] = (batch.epoch, batch.last)
+        if batch.stream in self.of_chains:
+            self._check_witnessed(batch)
         shown = self.shown.setdefault((batch.stream, batch.epoch), {})
         for event in batch.events():
             known = shown.setdefault(event.seq, event.payload)
@@ -72,6 +102,7 @@ class ChainedRun:
 
     def __init__(self, seed: int, trace: Trace | None = None) -> None:
         self.seed = seed
+        self.truth = Truth()
         rng = self._rng("geoplex")
         self.regions = self._draw_regions(rng)
         self.streams = ["s", "t"][: rng.randint(1, 2)]
@@ -92,9 +123,14 @@ class ChainedRun:
             ),
             check_addresses=True,
             trace=trace,
+            witness=self.truth.may_be_shown,
         )
         self.simulation = self.geo.simulation
-        self.truth = Truth()
+        self.truth.of_chains = {
+            stream.id
+            for stream in self.geo.geoplex.streams.values()
+            if self.geo.geoplex.region(stream.owner).is_chain
+        }
         self.narrative: list[str] = []
         self.subscribers: list[SimNode] = []
         self.publishers: list[SimNode] = []
