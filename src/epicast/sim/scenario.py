@@ -32,6 +32,7 @@ from epicast.protocols.cyclon import CyclonConfig
 from epicast.protocols.flood import FloodConfig
 from epicast.protocols.gossip import PushGossipConfig
 from epicast.protocols.hyparview import HyParViewConfig
+from epicast.protocols.lpbcast import LpbcastConfig
 from epicast.sim.churn import Churn, ChurnEvent, parse_churn_trace
 from epicast.sim.faults import AnyFault, Below, CutLink, NodeFault
 from epicast.sim.latency import (
@@ -48,7 +49,7 @@ Positive = Annotated[int, Meta(ge=1)]
 SomeRate = Annotated[Rate, Meta(ge=1)]
 _PERCENTILE = re.compile(r"p[0-9]{1,3}(\.[0-9]{1,6})?")
 _MAX_BATCH_BYTES = 1 << 30
-LayerName = Literal["hyparview", "cyclon", "flood", "gossip"]
+LayerName = Literal["hyparview", "cyclon", "lpbcast", "flood", "gossip"]
 
 
 class Section(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename=without_unit):
@@ -176,6 +177,7 @@ class Scenario(Section, frozen=True, kw_only=True):
     stack: list[LayerName]
     hyparview: HyParViewConfig | None = None
     cyclon: CyclonConfig | None = None
+    lpbcast: LpbcastConfig | None = None
     flood: FloodConfig | None = None
     gossip: PushGossipConfig | None = None
     network: NetworkSection = field(default_factory=NetworkSection)
