@@ -82,7 +82,7 @@ RANGES = [
 CHOICES = [
     (
         BASE.replace('"flood"', '"floof"'),
-        ":4: stack[1]: expected one of 'cyclon', 'flood', 'gossip', 'hyparview', 'lpbcast', ",
+        ":4: stack[1]: expected one of 'cyclon', 'flood', 'gossip', 'hyparview', 'lpbcast', 'pbc",
     ),
     (
         BASE.replace('"hyparview", "flood"', '"flood", "hyparview"'),
@@ -96,7 +96,7 @@ CHOICES = [
     (BASE + "[gossip]\nfanout = 3", "gossip: has no effect, it is not in the stack ['hyparview', "),
     (
         WORKLOAD.replace(', "flood"', ""),
-        "workload: nothing in the stack ['hyparview'] publishes; add flood or gossip or lpbcast",
+        "workload: nothing in the stack ['hyparview'] publishes; add flood or gossip or lpbcast or",
     ),
     (
         NETWORK + 'latency = { model = "gauss" }',

@@ -13,6 +13,9 @@ from epicast.protocols.flood import Flood, FloodConfig
 from epicast.protocols.gossip import PushGossip, PushGossipConfig
 from epicast.protocols.hyparview import HyParView, HyParViewConfig
 from epicast.protocols.lpbcast import Lpbcast, LpbcastConfig
+from epicast.protocols.pbcast import Pbcast, PbcastConfig
+from epicast.protocols.reinforcement import Reinforcement, ReinforcementConfig
+from epicast.protocols.scamp import Scamp, ScampConfig
 
 LayerMaker = Callable[[Peer, Any, Random], Protocol[Any]]
 
@@ -20,11 +23,14 @@ MEMBERSHIP: Mapping[str, tuple[type[Config], LayerMaker]] = {
     "hyparview": (HyParViewConfig, HyParView),
     "cyclon": (CyclonConfig, Cyclon),
     "lpbcast": (LpbcastConfig, Lpbcast),
+    "scamp": (ScampConfig, Scamp),
+    "reinforcement": (ReinforcementConfig, Reinforcement),
 }
 DISSEMINATION: Mapping[str, tuple[type[Config], LayerMaker]] = {
     "flood": (FloodConfig, Flood),
     "gossip": (PushGossipConfig, PushGossip),
     "lpbcast": (LpbcastConfig, Lpbcast),
+    "pbcast": (PbcastConfig, Pbcast),
 }
 LAYERS = {**MEMBERSHIP, **DISSEMINATION}
 

@@ -8,14 +8,15 @@ are fine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from random import Random
-from typing import Literal
+from typing import Literal, TypeVar
 
 from epicast.core import EventBatch
 from epicast.core.sampling import choose, sample
 
+T = TypeVar("T")
 Purging = Literal["random", "age"]
 EventId = tuple[int, int]
 """Source and sequence number."""
@@ -166,6 +167,47 @@ def _continues(before: Buffered, entry: Buffered) -> bool:
 def _sliced(run: list[Buffered]) -> tuple[EventBatch, int, Buffered]:
     head = run[0]
     return head.batch.slice(head.seq, run[-1].seq), head.age, head
+
+
+IdRange = tuple[int, int, int]
+"""Source, first and last number."""
+
+
+def id_ranges(events: Iterable[EventId]) -> list[IdRange]:
+    """Ids as few ranges, in order."""
+    ranges: list[IdRange] = []
+    for source, seq in sorted(events):
+        if ranges and ranges[-1][0] == source and ranges[-1][2] + 1 == seq:
+            ranges[-1] = (source, ranges[-1][1], seq)
+        else:
+            ranges.append((source, seq, seq))
+    return ranges
+
+
+def some_ids(ranges: Iterable[IdRange], most: int) -> Iterator[EventId]:
+    """The first so many ids of ranges that somebody else has made up."""
+    for source, first, last in ranges:
+        for seq in range(first, min(last, first + most - 1) + 1):
+            most -= 1
+            yield source, seq
+        if most <= 0:
+            return
+
+
+def packed(items: Iterable[T], size_of: Callable[[T], int], room: int) -> Iterator[list[T]]:
+    """The items in order, as few messages with so many bytes of room. One that is larger than that
+    has a message to itself."""
+    message: list[T] = []
+    left = room
+    for item in items:
+        size = size_of(item)
+        if message and size > left:
+            yield message
+            message, left = [], room
+        message.append(item)
+        left -= size
+    if message:
+        yield message
 
 
 def is_notification(batch: EventBatch) -> bool:

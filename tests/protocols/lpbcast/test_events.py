@@ -34,6 +34,7 @@ def test_the_greater_of_two_ages_is_kept():
     assert ages(next_round(single)) == {(7, 1): 2, (7, 2): 6, (7, 3): 2}
     single.receive(1, gossip((9, batch(7, 1, 3))))
     assert set(ages(next_round(single)).values()) == {10}
+    assert single.protocol.statistics()["duplicates"] == 4
 
 
 def test_what_is_published_is_delivered_here_and_gossiped_with_age_one():
@@ -160,3 +161,6 @@ def test_tombstones_are_refused_and_dropped():
     single.receive(1, gossip((1, buried)))
     assert single.drops() == ["malformed notification"]
     assert delivered(single) == []
+    single.receive(1, gossip((1, batch(ME, 1, 2))))
+    single.receive(1, gossip((1, EventBatch.build(ME, 1, [b"x"], seqs=[1], last=2))))
+    assert single.drops() == ["malformed notification"]

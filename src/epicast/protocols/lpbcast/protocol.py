@@ -9,21 +9,16 @@ from epicast.core import (
     Effects,
     EventBatch,
     InvariantViolation,
-    Message,
     NodeId,
     Peer,
     PeerSampler,
-    Protocol,
     Publication,
     Recovered,
     handles,
 )
-from epicast.core.sampling import choose, sample
-from epicast.protocols.budget import ByteBudget
-from epicast.protocols.lpbcast.composing import Composer
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.event_ids import EventIds, names_of, well_formed
-from epicast.protocols.lpbcast.membership import Membership
+from epicast.protocols.lpbcast.member import VIEWS, Member
 from epicast.protocols.lpbcast.messages import (
     EVENT_RANGE_BYTES,
     GOSSIP_BYTES,
@@ -33,8 +28,6 @@ from epicast.protocols.lpbcast.messages import (
     Retrieve,
     Retrieved,
     SourceDigest,
-    Subscribe,
-    Subscription,
     notification_bytes,
 )
 from epicast.protocols.lpbcast.publishing import PublishRate
@@ -43,19 +36,16 @@ from epicast.protocols.notifications import (
     Buffered,
     NotificationBuffer,
     is_notification,
+    packed,
     unpinned,
 )
-from epicast.wire import DATAGRAM_HEADER_BYTES
-
-_ROUND, _VIEWS = "round", "views"
 
 
-class Lpbcast(Protocol[LpbcastConfig]):
+class Lpbcast(Member):
     """With a layer below, or `peers`, membership is their business and only events are gossiped."""
 
-    __slots__ = ("_budget", "_composer", "_contacts", "_delivered", "_duplicates", "_events",
-                 "_ids", "_membership", "_published", "_purged", "_purged_young", "_quiet_rounds",
-                 "_rate", "_refused", "_retrieval", "_round", "_store")  # fmt: skip
+    __slots__ = ("_delivered", "_duplicates", "_events", "_ids", "_published", "_purged",
+                 "_purged_young", "_rate", "_refused", "_retrieval", "_store")  # fmt: skip
 
     def __init__(
         self,
@@ -64,10 +54,7 @@ class Lpbcast(Protocol[LpbcastConfig]):
         rng: Random,
         peers: PeerSampler | None = None,
     ) -> None:
-        super().__init__(node, config, rng)
-        self.below = peers
-        self._contacts: list[Peer] = []
-        self._membership = Membership(node, config, rng)
+        super().__init__(node, config, rng, peers)
         self._events = NotificationBuffer(
             config.max_events, config.max_buffer_bytes, config.purging, config.long_ago_rounds, rng
         )
@@ -75,11 +62,6 @@ class Lpbcast(Protocol[LpbcastConfig]):
         self._retrieval = Retrieval(config)
         self._store = Store(config)
         self._rate = PublishRate(config, rng)
-        self._composer = Composer(config, rng)
-        self._budget = ByteBudget(config.bytes_per_s)
-        self._round = 0
-        self._quiet_rounds = 0
-        """Since gossip came last."""
         self._published = self._delivered = self._duplicates = 0
         self._purged = self._purged_young = self._refused = 0
 
@@ -88,97 +70,36 @@ class Lpbcast(Protocol[LpbcastConfig]):
     def on_start(
         self, now: int, contacts: Sequence[Peer], recovered: Recovered, fx: Effects
     ) -> None:
-        config = self.config
-        self._membership.begin(recovered.incarnation)
-        if self.below is None:
-            others = [peer for peer in contacts if peer.id != self.node.id]
-            known = sample(self.rng, others, config.view_size)
-            self._contacts = known[: config.max_contacts]
-            self._membership.hear([Subscription(peer, 0) for peer in known], fx)
-            self._subscribe(now, fx)
+        self._join(now, contacts, recovered.incarnation, fx)
         self._settle()
-        self._arm(now, _ROUND, config.gossip_period_ns, first=True)
-        if config.membership_extra and self.below is None:
-            self._arm(now, _VIEWS, self._views_period(), first=True)
-
-    def on_stop(self, now: int, fx: Effects) -> None:
-        """A last gossip, with the node's unsubscription in place of its subscription."""
-        self.timers.clear()
-        if self.below is None:
-            farewell = Gossip((), (self._membership.goodbye(),))
-            self._send(now, self.sample(self.config.fanout), farewell, DATAGRAM, fx)
-
-    def _subscribe(self, now: int, fx: Effects) -> None:
-        """Through a contact, or else whoever is left in the view."""
-        contact = choose(self.rng, self._contacts) if self._contacts else None
-        if contact is None:
-            neighbors = self._membership.sample(1)
-            contact = self._membership.address(neighbors[0]) if neighbors else None
-        if contact is not None:
-            fx.know(contact)
-            self._send(now, [contact.id], Subscribe(self._membership.own()), DATAGRAM, fx)
-
-    @handles(Subscribe)
-    def _handle_subscribe(self, now: int, source: NodeId, message: Subscribe, fx: Effects) -> None:
-        if message.subscription.peer.id != source or self.below is not None:
-            fx.drop("subscription in another's name", source)
-            return
-        self._membership.hear((message.subscription,), fx, frequency=0)
+        self._arm_round(now, first=True)
 
     # Rounds
 
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
-        if name == _VIEWS:
-            self._arm(now, _VIEWS, self._views_period())
-            subscriptions, unsubscriptions, _ = self._composer.membership(self._membership)
-            self._gossip(now, [Gossip(subscriptions, unsubscriptions)], fx)
+        if name == VIEWS:
+            self._gossip_membership(now, fx)
             return
         config = self.config
-        self._arm(now, _ROUND, config.gossip_period_ns)
-        self._round += 1
+        self._begin_round(now)
         self._events.grow_older(config.max_age_rounds)
-        self._membership.age_unsubscriptions()
         self._settle()
         self._rate.next_round(self._round, self._events)
         self._publish_waiting(fx)
-        alone = self.below is None
-        members = self._membership if alone and self._carries_membership() else None
+        members = self._membership if self._carries_membership() else None
         ids = self._ids if config.retrieval else None
         smallest = self._rate.smallest_buffer if config.adaptive else 0
         self._gossip(now, self._composer.messages(members, self._events, ids, smallest), fx)
         self._retrieve(now, fx)
-        if alone:
-            self._quiet_rounds += 1
-            if self._quiet_rounds % config.resubscribe_rounds == 0:
-                self._subscribe(now, fx)
-
-    def _gossip(self, now: int, messages: Sequence[Gossip], fx: Effects) -> None:
-        targets = self.sample(self.config.fanout)
-        every = self.config.contact_every
-        if every and self._contacts and self._round % every == 0:
-            # It may be on the far side of a partition that both sides have forgotten by now.
-            contact = choose(self.rng, self._contacts)
-            fx.know(contact)
-            if contact.id not in targets:
-                targets[-1:] = [contact.id]
-        for message in messages:
-            self._send(now, targets, message, DATAGRAM, fx)
+        self._subscribe_if_quiet(now, fx)
 
     def _settle(self) -> None:
         if self._round >= self.config.settling_rounds:
             self._ids.settle()
 
-    def _carries_membership(self) -> bool:
-        return self._round % self.config.membership_every == 0
-
     @handles(Gossip)
     def _handle_gossip(self, now: int, source: NodeId, message: Gossip, fx: Effects) -> None:
-        self._quiet_rounds = 0
-        if self.below is None:
-            if message.unsubscriptions:
-                self._membership.leave(message.unsubscriptions, fx)
-            if message.subscriptions:
-                self._membership.hear(message.subscriptions, fx)
+        self._hear_of_members(message, fx)
         if message.events:
             self._take_in(message.events, source, fx)
         if message.announced:
@@ -223,27 +144,23 @@ class Lpbcast(Protocol[LpbcastConfig]):
         for notification in notifications:
             batch, age = notification.batch, notification.age
             first, last = batch.first, batch.last
-            if ids.had(batch.stream, last):  # most end here
-                self._duplicates += last - first + 1
-                if first == last:
-                    entry = entries.get((batch.stream, first))
-                    if entry is not None and entry.age < age:
-                        entry.age = age
-                    continue
-                new: Sequence[tuple[int, int]] = ()
-            elif not is_notification(batch) or age < 0:
+            if ids.had(batch.stream, last) and first == last:  # most end here
+                self._duplicates += 1
+                entry = entries.get((batch.stream, first))
+                if entry is not None and entry.age < age:
+                    entry.age = age
+                continue
+            if not is_notification(batch) or age < 0:
                 fx.drop("malformed notification", source, batch.stream)
                 continue
-            elif batch.payload_bytes > self.config.max_event_bytes * batch.rows:
+            if batch.payload_bytes > self.config.max_event_bytes * batch.rows:
                 fx.drop("event too large", source, batch.stream, first, last)
                 continue
-            else:
-                new = ids.new_ranges(batch.stream, first, last)
+            new = ids.new_ranges(batch.stream, first, last)
             self._deliver(batch, age, new, fx)
-            fresh = sum(high - low + 1 for low, high in new)
-            if fresh < last - first + 1:
-                self._duplicates += last - first + 1 - fresh
-                # Bounded by the buffer: a batch may be as long as a message allows.
+            known = batch.rows - sum(high - low + 1 for low, high in new)
+            if known:
+                self._duplicates += known
                 for seq in range(first, last + 1):
                     self._events.raise_age((batch.stream, seq), age)
         self._purge(fx)
@@ -324,63 +241,21 @@ class Lpbcast(Protocol[LpbcastConfig]):
         if any(not 1 <= item.first <= item.last for item in message.wanted):
             fx.drop("malformed request", source)
             return
-        room = whole = self.config.max_message_bytes - GOSSIP_BYTES
-        answer: list[Notification] = []
-        for found in self._store.find(message.wanted, self.config.max_retrievals, self._round):
-            size = notification_bytes(found.batch.wire_size())
-            if size > whole:
-                self._send(now, [source], Retrieved((found,)), DATA, fx)
-                continue
-            if size > room:
-                self._send(now, [source], Retrieved(tuple(answer)), DATAGRAM, fx)
-                answer, room = [], whole
-            answer.append(found)
-            room -= size
-        if answer:
-            self._send(now, [source], Retrieved(tuple(answer)), DATAGRAM, fx)
+        found = self._store.find(message.wanted, self.config.max_retrievals, self._round)
+        room = self.config.max_message_bytes - GOSSIP_BYTES
+        for part in packed(found, _size, room):
+            fits = _size(part[0]) <= room
+            self._send(now, [source], Retrieved(tuple(part)), DATAGRAM if fits else DATA, fx)
 
     @handles(Retrieved)
     def _handle_retrieved(self, now: int, source: NodeId, message: Retrieved, fx: Effects) -> None:
         self._take_in(message.events, source, fx)
 
-    # Helpers
-
-    def _send(
-        self, now: int, targets: list[NodeId], message: Message, channel: int, fx: Effects
-    ) -> None:
-        if self._budget.limited and targets:
-            size = message.wire_size() + DATAGRAM_HEADER_BYTES
-            targets = targets[: self._budget.copies(now, size, len(targets))]
-        if targets:
-            fx.send(targets, message, channel)
-
-    def _arm(self, now: int, name: str, period: int, *, first: bool = False) -> None:
-        if self.config.aligned_rounds:
-            self.timers.set(name, (now // period + 1) * period)
-        elif first:
-            self.timers.set(name, now + 1 + int(self.rng.random() * period))
-        else:
-            stretch = 1 + self.config.gossip_jitter * (2 * self.rng.random() - 1)
-            self.timers.set(name, now + max(1, int(period * stretch)))
-
-    def _views_period(self) -> int:
-        return self.config.gossip_period_ns // (self.config.membership_extra + 1)
-
     # For the layers above, and for measuring
-
-    def sample(self, k: int) -> list[NodeId]:
-        return self._membership.sample(k) if self.below is None else self.below.sample(k)
-
-    def neighbors(self) -> list[NodeId]:
-        return list(self._membership.view)
 
     def buffered(self) -> list[Buffered]:
         """The events this node still passes on."""
         return list(self._events.entries.values())
-
-    def purged_subscriptions(self) -> Mapping[int, int]:
-        """How many were purged from `subs`, by how often they had been heard of."""
-        return self._membership.removed
 
     def check_invariants(self) -> None:
         config = self.config
@@ -418,3 +293,7 @@ class Lpbcast(Protocol[LpbcastConfig]):
             "bytes_spent": self._budget.spent,
             "bytes_withheld": self._budget.withheld,
         }
+
+
+def _size(notification: Notification) -> int:
+    return notification_bytes(notification.batch.wire_size())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from epicast.core import EventBatch, NodeId
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.event_ids import EventIds
 from epicast.protocols.lpbcast.messages import EventRange, Notification
-from epicast.protocols.notifications import EventId
+from epicast.protocols.notifications import EventId, id_ranges, some_ids
 
 INFORMANT, ANYBODY, SOURCE, NOBODY = range(4)
 """Who is to be asked next."""
@@ -129,7 +129,7 @@ class Store:
     def find(self, wanted: Iterable[EventRange], most: int, at_round: int) -> list[Notification]:
         """What there is of it: at most so many events, whatever was asked for."""
         found = []
-        for source, seq in _some_ids(wanted, most):
+        for source, seq in some_ids(_tuples(wanted), most):
             held = self._batches.get((source, seq))
             if held is not None:
                 batch, born, _ = held
@@ -137,21 +137,10 @@ class Store:
         return found
 
 
-def _some_ids(wanted: Iterable[EventRange], most: int) -> Iterator[EventId]:
-    for item in wanted:
-        for seq in range(item.first, min(item.last, item.first + most - 1) + 1):
-            most -= 1
-            yield item.source, seq
-        if most <= 0:
-            return
+def _tuples(ranges: Iterable[EventRange]) -> Iterable[tuple[int, int, int]]:
+    return ((item.source, item.first, item.last) for item in ranges)
 
 
 def ranges_of(events: Iterable[EventId]) -> list[EventRange]:
     """Ids as few ranges."""
-    ranges: list[EventRange] = []
-    for source, seq in sorted(events):
-        if ranges and ranges[-1].source == source and ranges[-1].last + 1 == seq:
-            ranges[-1] = EventRange(source, ranges[-1].first, seq)
-        else:
-            ranges.append(EventRange(source, seq, seq))
-    return ranges
+    return [EventRange(*item) for item in id_ranges(events)]
