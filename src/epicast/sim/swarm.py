@@ -47,7 +47,7 @@ _HEALED = 160 * _SECOND
 _END = 175 * _SECOND
 
 
-_FAMILY_SHARE = 0.2
+_FAMILY_SHARE = 0.15
 _FAMILY: list[list[LayerName]] = [
     ["lpbcast"],
     ["lpbcast", "gossip"],
@@ -119,7 +119,7 @@ def _draw_lpbcast(rng: Random) -> LpbcastConfig:
     return LpbcastConfig(
         fanout=rng.randint(3, 5),
         view_size=rng.randint(8, 16),
-        gossip_period_ns=_SECOND // 2,
+        gossip_period_ns=_SECOND,
         contact_every=rng.choice((5, 20)),
         membership=rng.choice(("random", "frequency")),
         purging=rng.choice(("random", "age")),
@@ -132,7 +132,7 @@ def _draw_lpbcast(rng: Random) -> LpbcastConfig:
 def _draw_pbcast(rng: Random, fanout: int) -> PbcastConfig:
     return PbcastConfig(
         fanout=fanout,
-        gossip_period_ns=_SECOND // 2,
+        gossip_period_ns=_SECOND,
         first_phase=rng.choice(("multicast", "none")),
         max_events=300,
         purging=rng.choice(("random", "age")),
