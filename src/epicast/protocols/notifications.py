@@ -216,6 +216,17 @@ def is_notification(batch: EventBatch) -> bool:
     return batch.rows == batch.last - batch.first + 1
 
 
+def refusal(batch: EventBatch, max_event_bytes: int) -> str:
+    """Why these events cannot be published; empty if they can."""
+    if not is_notification(batch):
+        return "gossip has no tombstones: publish events only"
+    longest = batch.longest
+    size = longest.key + longest.payload
+    if size > max_event_bytes:
+        return f"an event of {size} bytes; max_event_bytes is {max_event_bytes}"
+    return ""
+
+
 def unpinned(batch: EventBatch) -> EventBatch:
     """For keeping: not as a small view of a large buffer."""
     return batch.copied() if batch.pinned_bytes > 2 * batch.wire_size() + 4096 else batch

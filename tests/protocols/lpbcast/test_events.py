@@ -147,7 +147,7 @@ def refusals(single):
 def test_an_event_beyond_the_limit_is_refused():
     single = node(1, max_event_bytes=100)
     publish(single, batch(ME, 1, 2, size=101))
-    assert refusals(single) == ["an event of 101 bytes; max_event_bytes of this topic is 100"]
+    assert refusals(single) == ["an event of 101 bytes; max_event_bytes is 100"]
     assert delivered(single) == []
     publish(single, batch(ME, 1, 2, size=100))
     assert delivered(single) == [(ME, 1), (ME, 2)]

@@ -4,7 +4,7 @@ from typing import Literal
 
 from epicast.core import ConfigError
 from epicast.deployment import Duration, Size
-from epicast.protocols.config import ProtocolConfig
+from epicast.protocols.config import ProtocolConfig, check_bounds
 from epicast.protocols.notifications import Purging
 
 _SECOND = 1_000_000_000
@@ -144,10 +144,7 @@ class LpbcastConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Published events that wait for the node to take them up; at this many it has no room."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _BOUNDS.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ConfigError(f"{name}: {value} is not between {low} and {high}")
+        check_bounds(self, _BOUNDS)
         if self.fanout > self.view_size:
             raise ConfigError(
                 f"fanout: {self.fanout} is more than the view_size of {self.view_size}; a node "

@@ -37,6 +37,7 @@ from epicast.protocols.notifications import (
     NotificationBuffer,
     is_notification,
     packed,
+    refusal,
     unpinned,
 )
 
@@ -111,23 +112,15 @@ class Lpbcast(Member):
     # Events
 
     def on_publish(self, now: int, publications: Sequence[Publication], fx: Effects) -> None:
-        limit = self.config.max_event_bytes
         for publication in publications:
             batch = publication.batch
-            longest = batch.longest
-            if not is_notification(batch):
-                fx.refuse(publication, "a gossip topic has no tombstones: publish events only")
-            elif longest.key + longest.payload > limit:
-                fx.refuse(
-                    publication,
-                    f"an event of {longest.key + longest.payload} bytes; max_event_bytes of this "
-                    f"topic is {limit}",
-                )
+            error = refusal(batch, self.config.max_event_bytes)
+            if error:
+                fx.refuse(publication, error)
+                self._refused += batch.rows
             else:
                 self._rate.put(batch)
                 self._publish_waiting(fx)
-                continue
-            self._refused += batch.rows
 
     def publish_room(self) -> int:
         return self._rate.room()

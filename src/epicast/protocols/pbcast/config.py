@@ -4,7 +4,7 @@ from typing import Literal
 
 from epicast.core import ConfigError
 from epicast.deployment import Duration, Size
-from epicast.protocols.config import ProtocolConfig
+from epicast.protocols.config import ProtocolConfig, check_bounds
 from epicast.protocols.notifications import Purging
 
 _SECOND = 1_000_000_000
@@ -69,10 +69,7 @@ class PbcastConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Of a gossip and of an answer. A larger event goes over a connection."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _BOUNDS.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ConfigError(f"{name}: {value} is not between {low} and {high}")
+        check_bounds(self, _BOUNDS)
         if self.max_event_bytes > self.max_buffer_bytes:
             raise ConfigError(
                 f"max_event_bytes: {self.max_event_bytes} is more than max_buffer_bytes; such an "

@@ -25,6 +25,7 @@ from epicast.protocols.notifications import (
     id_ranges,
     is_notification,
     packed,
+    refusal,
     some_ids,
     unpinned,
 )
@@ -87,15 +88,11 @@ class Pbcast(Protocol[PbcastConfig]):
     # First phase
 
     def on_publish(self, now: int, publications: Sequence[Publication], fx: Effects) -> None:
-        limit = self.config.max_event_bytes
         for publication in publications:
             batch = publication.batch
-            longest = batch.longest
-            if not is_notification(batch):
-                fx.refuse(publication, "pbcast has no tombstones: publish events only")
-                continue
-            if longest.key + longest.payload > limit:
-                fx.refuse(publication, f"an event is larger than max_event_bytes, {limit}")
+            error = refusal(batch, self.config.max_event_bytes)
+            if error:
+                fx.refuse(publication, error)
                 continue
             self._take_in((Passed(0, 0, batch),), fx)
             if self.config.first_phase == "multicast":

@@ -1,8 +1,7 @@
 """Everything that can be set about Scamp."""
 
-from epicast.core import ConfigError
 from epicast.deployment import Duration
-from epicast.protocols.config import ProtocolConfig
+from epicast.protocols.config import ProtocolConfig, check_bounds
 
 _SECOND = 1_000_000_000
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -45,7 +44,4 @@ class ScampConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Contacts remembered to join through, 1 to 1000. Ours."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _BOUNDS.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ConfigError(f"{name}: {value} is not between {low} and {high}")
+        check_bounds(self, _BOUNDS)
