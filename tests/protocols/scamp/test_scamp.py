@@ -141,6 +141,16 @@ def test_an_isolated_node_subscribes_again():
     assert in_degrees(network)[7] > 0
 
 
+def test_a_node_whose_neighbours_and_contacts_are_all_gone_asks_former_neighbours():
+    single = node(1, 2, contacts=(5,), lease_ns=10 * SECOND, heartbeat_period_ns=SECOND)
+    asked = set()
+    for _ in range(60):
+        single.wait(SECOND)
+        asked |= {to for to, _ in single.sent(wire.Subscription)}
+    assert single.protocol.neighbors() == []
+    assert asked == {1, 2, 5}
+
+
 PEERS = st.builds(Peer, st.sampled_from([*range(8), ME]))
 MESSAGES = st.one_of(
     st.builds(wire.Subscription, PEERS, st.integers(-1, 9), st.booleans()),

@@ -17,11 +17,12 @@ views grow to about (c + 1) ln n. The subscriber learns who keeps it (its in-vie
 * Indirection: a subscription first walks some hops at random, and a newcomer's view begins with the
   member where the walk ended: a contact everybody joins through does not become a hub.
 
-Deviations: every `contact_every`-th subscription is made at a contact of the start, without which
-the sides of a split network would never meet again; the walk has a fixed length, where the paper
-weighs neighbours by the sizes of views; a subscription that was passed on `max_forwards` times is
-kept, if it can be; and a view that is full (`max_view`) keeps nobody. A node that subscribes again
-keeps its view. Messages are datagrams: a lost one is made good by the next lease.
+Deviations: a node that nobody is left to asks its contacts and its former neighbours; every
+`contact_every`-th subscription is made at a contact of the start, without which the sides of a
+split network would never meet again; the walk has a fixed length, where the paper weighs neighbours
+by the sizes of views; a subscription that was passed on `max_forwards` times is kept, if it can be;
+and a view that is full (`max_view`) keeps nobody. A node that subscribes again keeps its view.
+Messages are datagrams: a lost one is made good by the next lease.
 
 Invariants: at most `max_view` neighbours, never the node itself.
 """

@@ -41,7 +41,7 @@ class ScampConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Every so many subscriptions one is made at a contact given at the start, 0 (never) to 10,000.
     Ours: the two sides of a split network forget each other within a lease."""
     max_contacts: int = 16
-    """Contacts remembered to join through, 1 to 1000. Ours."""
+    """Contacts remembered to join through, and as many former neighbours, 1 to 1000. Ours."""
 
     def __post_init__(self) -> None:
         check_bounds(self, _BOUNDS)

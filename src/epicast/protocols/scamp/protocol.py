@@ -29,7 +29,7 @@ _HEARTBEAT, _LEASE = "heartbeat", "lease"
 
 
 class Scamp(Protocol[ScampConfig]):
-    __slots__ = ("_contacts", "_in_view", "_silent_periods", "_subscriptions", "_view")
+    __slots__ = ("_contacts", "_former", "_in_view", "_silent_periods", "_subscriptions", "_view")
 
     def __init__(self, node: Peer, config: ScampConfig, rng: Random) -> None:
         super().__init__(node, config, rng)
@@ -38,6 +38,8 @@ class Scamp(Protocol[ScampConfig]):
         self._in_view: dict[NodeId, int] = {}
         """Those that keep us, and until when (InView); in the order of the latest news."""
         self._contacts: list[Peer] = []
+        self._former: dict[NodeId, Peer] = {}
+        """Neighbours whose leases ended: somebody to ask when nobody else is left."""
         self._silent_periods = 0
         self._subscriptions = 0
 
@@ -59,7 +61,9 @@ class Scamp(Protocol[ScampConfig]):
         self._subscriptions += 1
         every = self.config.contact_every
         members = [peer for peer, _ in self._view.values()]
-        if self._contacts and (not members or (every and self._subscriptions % every == 0)):
+        if not members:
+            members = [*self._contacts, *self._former.values()]
+        elif self._contacts and every and self._subscriptions % every == 0:
             members = self._contacts
         if members:
             member = choose(self.rng, members)
@@ -167,9 +171,11 @@ class Scamp(Protocol[ScampConfig]):
             self._subscribe(now, fx)
             return
         self.timers.set(_HEARTBEAT, now + self.config.heartbeat_period_ns)
-        for peer in [peer for peer, (_, until) in self._view.items() if until <= now]:
-            self._forget(peer, fx)
-            fx.send(peer, Forgotten(), DATAGRAM)
+        for peer, (former, until) in list(self._view.items()):
+            if until <= now:
+                self._forget(peer, fx)
+                self._remember(former)
+                fx.send(peer, Forgotten(), DATAGRAM)
         for peer in [peer for peer, until in self._in_view.items() if until <= now]:
             del self._in_view[peer]
         if self._view:
@@ -182,6 +188,12 @@ class Scamp(Protocol[ScampConfig]):
     @handles(Heartbeat)
     def _handle_heartbeat(self, now: int, source: NodeId, message: Heartbeat, fx: Effects) -> None:
         self._silent_periods = 0
+
+    def _remember(self, peer: Peer) -> None:
+        self._former.pop(peer.id, None)
+        self._former[peer.id] = peer
+        if len(self._former) > self.config.max_contacts:
+            del self._former[next(iter(self._former))]
 
     def _forget(self, peer: NodeId, fx: Effects) -> None:
         del self._view[peer]
