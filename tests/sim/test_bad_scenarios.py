@@ -82,21 +82,21 @@ RANGES = [
 CHOICES = [
     (
         BASE.replace('"flood"', '"floof"'),
-        ":4: stack[1]: expected one of 'cyclon', 'flood', 'gossip', 'hyparview', found 'floof'; di",
+        ":4: stack[1]: expected one of 'cyclon', 'flood', 'gossip', 'hyparview', 'lpbcast', 'pbc",
     ),
     (
         BASE.replace('"hyparview", "flood"', '"flood", "hyparview"'),
-        "stack: the bottom layer, and no",
+        "stack: the bottom layer is one of ['hyparview', 'cyclon', ",
     ),
     (BASE.replace('"hyparview"', '"cyclon"'), "stack: flood needs stable, symmetric neighbours"),
     (
         BASE.replace('"flood"', '"flood", "gossip"'),
-        "stack: one of ['flood', 'gossip'] on hyparview",
+        "stack: one of ['flood', 'gossip', 'lpbcast'",
     ),
     (BASE + "[gossip]\nfanout = 3", "gossip: has no effect, it is not in the stack ['hyparview', "),
     (
         WORKLOAD.replace(', "flood"', ""),
-        "workload: nothing in the stack ['hyparview'] publishes; add flood or gossip",
+        "workload: nothing in the stack ['hyparview'] publishes; add flood or gossip or lpbcast or",
     ),
     (
         NETWORK + 'latency = { model = "gauss" }',

@@ -11,7 +11,8 @@ from epicast.core import Trace
 from epicast.sim.runner import ScenarioRun
 from epicast.sim.swarm import draw_scenario, run_seed
 
-SAMPLE = (1037, 1048, 1050, 1071, 1075, 1128, 1144, 1158, 1169, 1241, 1258, 1272)
+SAMPLE = (1037, 1048, 1050, 1071, 1075, 1128, 1144, 1158, 1169, 1241, 1258, 1272,
+          1161, 1235, 1289, 1306)  # fmt: skip
 IN_A_FRESH_PROCESS = """
 import json, sys
 from epicast.sim.swarm import run_seed
@@ -23,7 +24,9 @@ json.dump({seed: [each.digest, each.messages] for seed, each in results.items()}
 def test_the_sample_covers_every_kind_of_run():
     drawn = [draw_scenario(seed).scenario for seed in SAMPLE]
     assert {tuple(each.stack) for each in drawn} == {
-        ("hyparview", "flood"), ("hyparview", "gossip"), ("cyclon", "gossip"),
+        ("hyparview", "flood"), ("hyparview", "gossip"), ("cyclon", "gossip"), ("lpbcast",),
+        ("lpbcast", "gossip"), ("lpbcast", "pbcast"), ("cyclon", "lpbcast"), ("scamp", "gossip"),
+        ("reinforcement", "gossip"),
     }  # fmt: skip
     assert {type(each.network.latency).__name__ for each in drawn} == {
         "ConstantDelay", "UniformDelay", "EptoDelay",
@@ -39,7 +42,7 @@ def test_the_sample_covers_every_kind_of_run():
         assert {part(each) is None for each in drawn} == {True, False}
 
 
-@pytest.mark.parametrize("seeds", [SAMPLE[:4], SAMPLE[4:8], SAMPLE[8:]], ids=str)
+@pytest.mark.parametrize("seeds", [SAMPLE[:4], SAMPLE[4:8], SAMPLE[8:12], SAMPLE[12:]], ids=str)
 def test_a_fresh_process_with_another_hash_seed_gives_the_same_digests(seeds):
     here = {str(seed): run_seed(seed) for seed in seeds}
     other_seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"

@@ -24,6 +24,7 @@ from epicast.cli import (
     doctor,
     experiment,
     lake,
+    plan,
     proxy,
     publish,
     restore,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     up, publish, subscribe, status, streams, stream, proxy, agent, backup, restore, demo, simulate,
-    swarm, experiment, doctor, lake, workload, universe, audit, certificate,
+    swarm, experiment, plan, doctor, lake, workload, universe, audit, certificate,
 )  # fmt: skip
 
 

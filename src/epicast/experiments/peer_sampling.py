@@ -1,9 +1,9 @@
-"""How HyParView and Cyclon shape their overlays, and how they recover from massive failures.
+"""How membership protocols shape their overlays, and how they recover from massive failures.
 
 Not a claim of our papers, but the ground they stand on: "tolerates up to 80 % failures" is what
 Brisa relies on. A share of the nodes fails at one instant; the survivors' overlay is then looked at
-periodically. HyParView notices by its connections and repairs at once; Cyclon only ages out
-whoever does not answer.
+periodically. HyParView notices by its connections and repairs at once; Cyclon ages out whoever
+does not answer; lpbcast's views, reinforced views and Scamp forget who no longer speaks for itself.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from epicast.experiments.results import Results
 from epicast.protocols.catalog import stack_factory
 from epicast.protocols.cyclon import CyclonConfig
 from epicast.protocols.hyparview import HyParViewConfig
+from epicast.protocols.lpbcast import LpbcastConfig
+from epicast.protocols.reinforcement import ReinforcementConfig
+from epicast.protocols.scamp import ScampConfig
 from epicast.reporting import new_figure
 from epicast.sim.overlay import Overlay
 from epicast.sim.simulation import Simulation
@@ -37,12 +40,18 @@ _CONFIGS: dict[str, Config] = {
     # The sizes of HyParView's own evaluation: Cyclon gets as many entries as both views together.
     "hyparview": HyParViewConfig(active_view=5, passive_view=30),
     "cyclon": CyclonConfig(view_size=35, shuffle_length=14),
+    # As many again; all exchange about as often as Cyclon shuffles.
+    "lpbcast": LpbcastConfig(
+        view_size=35, max_subs=20, gossip_period_ns=5 * SECOND, max_message_bytes=8000
+    ),
+    "reinforcement": ReinforcementConfig(view_size=35, exchange_period_ns=5 * SECOND),
+    "scamp": ScampConfig(),
 }
 
 
 class PeerSampling(Experiment):
     name = "peer-sampling"
-    title = "Degree, clustering, paths and recovery of HyParView and Cyclon"
+    title = "Degree, clustering, paths and recovery of five membership protocols"
     claim_ids = ()
 
     def points(self, scale: Scale) -> Sequence[Parameters]:
@@ -109,8 +118,8 @@ def _recovery_plot(results: Results) -> Plot:
             shares = [100 * value for value in rows.numbers("failed")]
             largest = [100 * value for value in rows.numbers("largest_component")]
             label = f"{protocol}, {'at once' if after == 0 else f'{after} s later'}"
-            axes.plot(shares, largest, style, marker="os"[color], color=f"C{color}", label=label,
-                      markersize=8 - 3 * color)  # fmt: skip
+            axes.plot(shares, largest, style, marker="osD^v"[color], color=f"C{color}", label=label,
+                      markersize=8 - color)  # fmt: skip
     axes.set_ylim(0, 103)
     axes.legend()
     return Plot("recovery", "What is left in one piece after simultaneous failures.", figure)
@@ -136,10 +145,11 @@ def _degree_plot(results: Results) -> Plot:
     for offset, protocol in enumerate(protocols):
         rows = results.where(protocol=protocol, after_s=-1)
         heights = [float(np.mean(rows.numbers(column))) for column in columns]
-        places = [index + 0.4 * offset for index in range(len(columns))]
-        bars = axes.bar(places, heights, width=0.38, label=str(protocol))
-        axes.bar_label(bars, fmt="%.3g", fontsize=7)
-    axes.set_xticks([index + 0.2 for index in range(len(columns))])
+        width = 0.8 / len(protocols)
+        places = [index + width * offset for index in range(len(columns))]
+        bars = axes.bar(places, heights, width=0.95 * width, label=str(protocol))
+        axes.bar_label(bars, fmt="%.2g", fontsize=5)
+    axes.set_xticks([index + 0.4 for index in range(len(columns))])
     axes.set_xticklabels([column.replace("_", "\n") for column in columns], fontsize=8)
     axes.legend()
     return Plot("shape", "The overlays at rest.", figure)

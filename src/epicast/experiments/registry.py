@@ -12,8 +12,15 @@ from epicast.experiments.model import Experiment
 EXPERIMENTS: dict[str, str] = {
     # name: "module:class", one line per experiment
     "gc-saving": "epicast.experiments.gc_saving:GcSaving",
+    "gossip-memory": "epicast.experiments.gossip_memory:GossipMemory",
     "hyparview-flood": "epicast.experiments.hyparview_flood:HyParViewFlood",
     "key-ages": "epicast.experiments.key_ages:KeyAges",
+    "lpbcast-membership": "epicast.experiments.lpbcast_membership:LpbcastMembership",
+    "lpbcast-partition": "epicast.experiments.lpbcast_partition:LpbcastPartition",
+    "lpbcast-purging": "epicast.experiments.lpbcast_purging:LpbcastPurging",
+    "lpbcast-rounds": "epicast.experiments.lpbcast_rounds:LpbcastRounds",
+    "lpbcast-views": "epicast.experiments.lpbcast_views:LpbcastViews",
+    "pbcast-comparison": "epicast.experiments.pbcast_comparison:PbcastComparison",
     "peer-sampling": "epicast.experiments.peer_sampling:PeerSampling",
     "sprinkler-fanout": "epicast.experiments.sprinkler_fanout:SprinklerFanout",
     "sprinkler-link-cut": "epicast.experiments.sprinkler_link_cut:SprinklerLinkCut",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from epicast.core.intervals import Interval, IntervalSet
 
@@ -56,6 +56,10 @@ class SeenEvents:
         if self.ends.get(source):
             had.add(1, self.ends[source])
         return had
+
+    def beyond(self, source: int) -> Iterable[Interval]:
+        """What was had of one source beyond its first hole, ascending."""
+        return self._beyond.get(source, _NOTHING)
 
     @property
     def sources(self) -> int:

@@ -32,6 +32,10 @@ from epicast.protocols.cyclon import CyclonConfig
 from epicast.protocols.flood import FloodConfig
 from epicast.protocols.gossip import PushGossipConfig
 from epicast.protocols.hyparview import HyParViewConfig
+from epicast.protocols.lpbcast import LpbcastConfig
+from epicast.protocols.pbcast import PbcastConfig
+from epicast.protocols.reinforcement import ReinforcementConfig
+from epicast.protocols.scamp import ScampConfig
 from epicast.sim.churn import Churn, ChurnEvent, parse_churn_trace
 from epicast.sim.faults import AnyFault, Below, CutLink, NodeFault
 from epicast.sim.latency import (
@@ -48,7 +52,9 @@ Positive = Annotated[int, Meta(ge=1)]
 SomeRate = Annotated[Rate, Meta(ge=1)]
 _PERCENTILE = re.compile(r"p[0-9]{1,3}(\.[0-9]{1,6})?")
 _MAX_BATCH_BYTES = 1 << 30
-LayerName = Literal["hyparview", "cyclon", "flood", "gossip"]
+LayerName = Literal[
+    "hyparview", "cyclon", "lpbcast", "scamp", "reinforcement", "flood", "gossip", "pbcast"
+]
 
 
 class Section(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename=without_unit):
@@ -176,8 +182,12 @@ class Scenario(Section, frozen=True, kw_only=True):
     stack: list[LayerName]
     hyparview: HyParViewConfig | None = None
     cyclon: CyclonConfig | None = None
+    lpbcast: LpbcastConfig | None = None
+    scamp: ScampConfig | None = None
+    reinforcement: ReinforcementConfig | None = None
     flood: FloodConfig | None = None
     gossip: PushGossipConfig | None = None
+    pbcast: PbcastConfig | None = None
     network: NetworkSection = field(default_factory=NetworkSection)
     service: ServiceSection | None = None
     disk_sync_ns: Duration | None = None

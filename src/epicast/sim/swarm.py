@@ -17,6 +17,10 @@ from epicast.core.sampling import derive_seed
 from epicast.protocols.cyclon import CyclonConfig
 from epicast.protocols.gossip import PushGossipConfig
 from epicast.protocols.hyparview import HyParViewConfig
+from epicast.protocols.lpbcast import LpbcastConfig
+from epicast.protocols.pbcast import PbcastConfig
+from epicast.protocols.reinforcement import ReinforcementConfig
+from epicast.protocols.scamp import ScampConfig
 from epicast.sim.churn import Churn
 from epicast.sim.faults import AnyFault, Crash, CutLink, Drift, Leave, Partition, Pause, Weather
 from epicast.sim.runner import Outcome, ScenarioRun
@@ -43,6 +47,19 @@ _HEALED = 160 * _SECOND
 _END = 175 * _SECOND
 
 
+_FAMILY_SHARE = 0.15
+_FAMILY: list[list[LayerName]] = [
+    ["lpbcast"],
+    ["lpbcast", "gossip"],
+    ["lpbcast", "pbcast"],
+    ["cyclon", "lpbcast"],
+    ["scamp", "gossip"],
+    ["reinforcement", "gossip"],
+]
+_SCAMP = ScampConfig(lease_ns=20 * _SECOND, heartbeat_period_ns=2 * _SECOND)
+_REINFORCEMENT = ReinforcementConfig(view_size=12)
+
+
 def draw_scenario(seed: int) -> LoadedScenario:
     rng = Random(derive_seed(seed, "swarm"))
     stacks: list[list[LayerName]] = [
@@ -51,7 +68,11 @@ def draw_scenario(seed: int) -> LoadedScenario:
         ["cyclon", "gossip"],
     ]
     stack = rng.choice(stacks)
-    exact = stack[1] == "flood"
+    # From a generator of their own: seeds that have none of these are what they were without them.
+    family = Random(derive_seed(seed, "swarm family"))
+    if family.random() < _FAMILY_SHARE:
+        stack = family.choice(_FAMILY)
+    exact = stack[-1] == "flood"
     # What gossip promises is a probability: enough nodes, all of them back at the end, and an ample
     # fanout make it a near certainty.
     nodes = rng.randint(4 if exact else 14, 28)
@@ -78,7 +99,11 @@ def draw_scenario(seed: int) -> LoadedScenario:
         stack=stack,
         hyparview=hyparview if stack[0] == "hyparview" else None,
         cyclon=cyclon if stack[0] == "cyclon" else None,
-        gossip=None if exact else PushGossipConfig(fanout=fanout),
+        gossip=PushGossipConfig(fanout=fanout) if "gossip" in stack else None,
+        lpbcast=_draw_lpbcast(family) if "lpbcast" in stack else None,
+        pbcast=_draw_pbcast(family, fanout) if "pbcast" in stack else None,
+        scamp=_SCAMP if "scamp" in stack else None,
+        reinforcement=_REINFORCEMENT if "reinforcement" in stack else None,
         network=_draw_network(rng),
         service=_draw_service(rng),
         workload=_draw_workload(rng, exact=exact),
@@ -87,6 +112,32 @@ def draw_scenario(seed: int) -> LoadedScenario:
         expect=ExpectSection(delivery=0.0, connected=True),
     )
     return LoadedScenario(scenario, "swarm --kind membership")
+
+
+def _draw_lpbcast(rng: Random) -> LpbcastConfig:
+    """Slow rounds: a swarm lasts for minutes. Buffers that hold what is published after trouble."""
+    return LpbcastConfig(
+        fanout=rng.randint(3, 5),
+        view_size=rng.randint(8, 16),
+        gossip_period_ns=_SECOND,
+        contact_every=rng.choice((5, 20)),
+        membership=rng.choice(("random", "frequency")),
+        purging=rng.choice(("random", "age")),
+        max_events=300,
+        max_datagrams=64,
+        critical_age_rounds=5,
+    )
+
+
+def _draw_pbcast(rng: Random, fanout: int) -> PbcastConfig:
+    return PbcastConfig(
+        fanout=fanout,
+        gossip_period_ns=_SECOND,
+        first_phase=rng.choice(("multicast", "none")),
+        max_events=300,
+        purging=rng.choice(("random", "age")),
+        max_solicited=500,
+    )
 
 
 def _draw_network(rng: Random) -> NetworkSection:

@@ -3,6 +3,7 @@
 from collections import Counter as Tally
 
 from epicast.core import Peer, TopicDelivery
+from epicast.protocols.reinforcement.messages import ViewExchange
 from epicast.protocols.sprinkler import AgentConfig, ProxyConfig
 from epicast.protocols.sprinkler.messages import (
     Advertisement,
@@ -12,7 +13,6 @@ from epicast.protocols.sprinkler.messages import (
     Subscribe,
     Tail,
     Unsubscribe,
-    ViewExchange,
 )
 from tests.protocols.harness import MS, SECOND
 from tests.protocols.sprinkler.parts import (

@@ -2,7 +2,7 @@
 
 from epicast.core import ConfigError
 from epicast.deployment import Duration
-from epicast.protocols.config import ProtocolConfig
+from epicast.protocols.config import ProtocolConfig, check_bounds
 
 _SECOND = 1_000_000_000
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -38,10 +38,7 @@ class CyclonConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Contacts remembered to join through, 1 to 1000. Ours."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _BOUNDS.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ConfigError(f"{name}: {value} is not between {low} and {high}")
+        check_bounds(self, _BOUNDS)
         if self.shuffle_length > self.view_size:
             raise ConfigError(
                 f"shuffle_length: {self.shuffle_length} is more than the view_size of "

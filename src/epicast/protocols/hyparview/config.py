@@ -4,7 +4,7 @@ from math import ceil
 
 from epicast.core import ConfigError
 from epicast.deployment import Duration
-from epicast.protocols.config import ProtocolConfig
+from epicast.protocols.config import ProtocolConfig, check_bounds
 
 _SECOND = 1_000_000_000
 _HOUR = 3600 * _SECOND
@@ -85,10 +85,7 @@ class HyParViewConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Attempts before a failed neighbour is forgotten, 1 to 100,000. Ours: an hour of them."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _BOUNDS.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ConfigError(f"{name}: {value} is not between {low} and {high}")
+        check_bounds(self, _BOUNDS)
         if self.passive_walk_length > self.active_walk_length:
             raise ConfigError(
                 f"passive_walk_length: {self.passive_walk_length} is more than the "

@@ -21,6 +21,8 @@ from epicast.core import (
     Recovered,
     handles,
 )
+from epicast.protocols.reinforcement.messages import ViewExchange
+from epicast.protocols.reinforcement.view import ReinforcedView
 from epicast.protocols.sprinkler.config import AgentConfig
 from epicast.protocols.sprinkler.edge import Edge
 from epicast.protocols.sprinkler.following import Following, Outstanding
@@ -33,13 +35,11 @@ from epicast.protocols.sprinkler.messages import (
     StreamInfo,
     Tail,
     Unsubscribe,
-    ViewExchange,
     Welcome,
 )
 from epicast.protocols.sprinkler.notifier import Notifier
 from epicast.protocols.sprinkler.recent import EventBuffer, RecentBatches
 from epicast.protocols.sprinkler.subscriptions import Subscription
-from epicast.protocols.sprinkler.views import ReinforcedView
 
 MakeBuffer = Callable[[StreamInfo], EventBuffer]
 _PROXY_PATIENCE = 20

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from random import Random
 
 from epicast.core import CONTROL, DATAGRAM, Effects, NodeId, Peer, Protocol, handles
+from epicast.protocols.reinforcement.messages import ViewExchange
+from epicast.protocols.reinforcement.view import ReinforcedView
 from epicast.protocols.sprinkler.config import ProxyConfig
-from epicast.protocols.sprinkler.messages import Notify, ViewExchange
+from epicast.protocols.sprinkler.messages import Notify
 from epicast.protocols.sprinkler.notifier import Notifier
-from epicast.protocols.sprinkler.views import ReinforcedView
 
 _MOST_IN_DATAGRAM = 30
 

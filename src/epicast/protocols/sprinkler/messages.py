@@ -1,4 +1,5 @@
-"""What proxies, agents and clients say to each other. Type ids 64 to 127.
+"""What proxies, agents and clients say to each other. Type ids 64 to 127, but for 80: views are
+exchanged by the message of `protocols/reinforcement`.
 
 Attachments and subscriptions serve everybody: a proxy that follows a stream at another proxy, an
 agent that reads history, and a plain client use the same messages.
@@ -232,15 +233,6 @@ class Answer(Message):
     first: int
     last: int
     batches: tuple[EventBatch, ...]
-
-
-@register(80)
-class ViewExchange(Message):
-    """Membership: the sender's view, and whether it wants the receiver's in return."""
-
-    sender: Peer
-    view: tuple[Peer, ...]
-    wants_answer: bool
 
 
 @register(89)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from epicast.core import Effects, EventBatch, NodeId, Peer
+from epicast.protocols.reinforcement.view import ReinforcedView
 from epicast.protocols.sprinkler.config import RegionConfig
 from epicast.protocols.sprinkler.messages import Counter, Notify
-from epicast.protocols.sprinkler.views import ReinforcedView
 
 
 class Notifier:

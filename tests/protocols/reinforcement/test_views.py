@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epicast.core import Peer
-from epicast.protocols.sprinkler.views import ReinforcedView
+from epicast.protocols.reinforcement.view import ReinforcedView
 from epicast.sim.overlay import Overlay
 
 peers = st.lists(st.integers(0, 15).map(Peer), max_size=12)

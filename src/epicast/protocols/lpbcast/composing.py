@@ -1,0 +1,126 @@
+"""Gossip that fits its datagrams, by construction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from epicast.core import EventBatch
+from epicast.core.sampling import sample
+from epicast.protocols.lpbcast.config import LpbcastConfig
+from epicast.protocols.lpbcast.event_ids import EventIds
+from epicast.protocols.lpbcast.membership import Membership
+from epicast.protocols.lpbcast.messages import (
+    ANNOUNCEMENT_BYTES,
+    GOSSIP_BYTES,
+    UNSUBSCRIPTION_BYTES,
+    Announcement,
+    EventRange,
+    Gossip,
+    Notification,
+    Subscription,
+    Unsubscription,
+    digest_bytes,
+    notification_bytes,
+    subscription_bytes,
+)
+from epicast.protocols.notifications import Buffered, NotificationBuffer
+
+_SHARE = 3
+"""Digest and membership take a third of a message each, at most."""
+
+
+class Composer:
+    __slots__ = ("_config", "_rng", "_room")
+
+    def __init__(self, config: LpbcastConfig, rng: Random) -> None:
+        self._config = config
+        self._rng = rng
+        self._room = config.max_message_bytes - GOSSIP_BYTES
+
+    def membership(
+        self, members: Membership
+    ) -> tuple[tuple[Subscription, ...], tuple[Unsubscription, ...], int]:
+        """The node's own subscription and as many others as fit, and the bytes they take."""
+        own = members.own()
+        taken = subscription_bytes(own)
+        room = self._room // _SHARE
+        unsubscriptions = members.unsubscriptions()[: max(0, room - taken) // UNSUBSCRIPTION_BYTES]
+        taken += len(unsubscriptions) * UNSUBSCRIPTION_BYTES
+        chosen = [own]
+        subs = members.subscriptions()
+        for member in sample(self._rng, subs, len(subs)):
+            size = subscription_bytes(member)
+            if taken + size > room:
+                break
+            taken += size
+            chosen.append(member)
+        return tuple(chosen), tuple(unsubscriptions), taken
+
+    def messages(
+        self, members: Membership | None, events: NotificationBuffer, ids: EventIds | None,
+        smallest_buffer: int,
+    ) -> list[Gossip]:  # fmt: skip
+        """One gossip, or several if the events do not fit one."""
+        subscriptions: tuple[Subscription, ...] = ()
+        unsubscriptions: tuple[Unsubscription, ...] = ()
+        taken = 0
+        if members is not None:
+            subscriptions, unsubscriptions, taken = self.membership(members)
+        digest = ids.digest(self._room // _SHARE) if ids is not None else ()
+        taken += sum(digest_bytes(len(item.beyond)) for item in digest)
+        messages: list[Gossip] = []
+        for notifications, announced in self._packed(events, self._room - taken):
+            if messages:
+                messages.append(Gossip((), (), notifications, announced))
+            else:
+                messages.append(
+                    Gossip(subscriptions, unsubscriptions, notifications, announced, digest,
+                           smallest_buffer)
+                )  # fmt: skip
+        return messages
+
+    def _packed(
+        self, events: NotificationBuffer, room: int
+    ) -> list[tuple[tuple[Notification, ...], tuple[Announcement, ...]]]:
+        """Events by message: the first has `room`, the others a whole message. Those that do not
+        fit in all wait for the next round, in which they come first."""
+        config = self._config
+        whole = self._room
+        entries: Sequence[Buffered] = list(events.entries.values())
+        if events.bytes + len(entries) * notification_bytes(0) > room:
+            entries = events.least_repeated()
+        packed: list[tuple[tuple[Notification, ...], tuple[Announcement, ...]]] = []
+        inside: list[Notification] = []
+        announced: list[Announcement] = []
+        for batch, age, _ in events.runs(entries):
+            for part in _parts(batch, whole):
+                size = notification_bytes(part.wire_size())
+                large = size > whole
+                if large:
+                    size = ANNOUNCEMENT_BYTES
+                if size > room:
+                    packed.append((tuple(inside), tuple(announced)))
+                    if len(packed) >= config.max_datagrams:
+                        return packed
+                    inside, announced, room = [], [], whole
+                room -= size
+                if large:
+                    announced.append(
+                        Announcement(age, EventRange(batch.stream, part.first, part.last))
+                    )
+                else:
+                    inside.append(Notification(age, part))
+                for seq in range(part.first, part.last + 1):
+                    events.entries[batch.stream, seq].repetitions += 1
+        packed.append((tuple(inside), tuple(announced)))
+        return packed
+
+
+def _parts(batch: EventBatch, whole: int) -> list[EventBatch]:
+    """Events that do not fit a message together, in halves, until they do or are alone."""
+    if batch.rows == 1 or notification_bytes(batch.wire_size()) <= whole:
+        return [batch]
+    middle = (batch.first + batch.last) // 2
+    halves = batch.slice(batch.first, middle), batch.slice(middle + 1, batch.last)
+    return [part for half in halves for part in _parts(half, whole)]

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from epicast.core import (
+    DATA,
+    DATAGRAM,
+    Effects,
+    EventBatch,
+    InvariantViolation,
+    NodeId,
+    Peer,
+    PeerSampler,
+    Publication,
+    Recovered,
+    handles,
+)
+from epicast.protocols.lpbcast.config import LpbcastConfig
+from epicast.protocols.lpbcast.event_ids import EventIds, names_of, well_formed
+from epicast.protocols.lpbcast.member import VIEWS, Member
+from epicast.protocols.lpbcast.messages import (
+    EVENT_RANGE_BYTES,
+    GOSSIP_BYTES,
+    Announcement,
+    Gossip,
+    Notification,
+    Retrieve,
+    Retrieved,
+    SourceDigest,
+    notification_bytes,
+)
+from epicast.protocols.lpbcast.publishing import PublishRate
+from epicast.protocols.lpbcast.retrieval import Retrieval, Store, ranges_of
+from epicast.protocols.notifications import (
+    Buffered,
+    NotificationBuffer,
+    is_notification,
+    packed,
+    refusal,
+    unpinned,
+)
+
+
+class Lpbcast(Member):
+    """With a layer below, or `peers`, membership is their business and only events are gossiped."""
+
+    __slots__ = ("_delivered", "_duplicates", "_events", "_ids", "_published", "_purged",
+                 "_purged_young", "_rate", "_refused", "_retrieval", "_store")  # fmt: skip
+
+    def __init__(
+        self,
+        node: Peer,
+        config: LpbcastConfig,
+        rng: Random,
+        peers: PeerSampler | None = None,
+    ) -> None:
+        super().__init__(node, config, rng, peers)
+        self._events = NotificationBuffer(
+            config.max_events, config.max_buffer_bytes, config.purging, config.long_ago_rounds, rng
+        )
+        self._ids = EventIds(config)
+        self._retrieval = Retrieval(config)
+        self._store = Store(config)
+        self._rate = PublishRate(config, rng)
+        self._published = self._delivered = self._duplicates = 0
+        self._purged = self._purged_young = self._refused = 0
+
+    # Coming and going
+
+    def on_start(
+        self, now: int, contacts: Sequence[Peer], recovered: Recovered, fx: Effects
+    ) -> None:
+        self._join(now, contacts, recovered.incarnation, fx)
+        self._settle()
+        self._arm_round(now, first=True)
+
+    # Rounds
+
+    def on_deadline(self, now: int, name: str, fx: Effects) -> None:
+        if name == VIEWS:
+            self._gossip_membership(now, fx)
+            return
+        config = self.config
+        self._begin_round(now)
+        self._events.grow_older(config.max_age_rounds)
+        self._settle()
+        self._rate.next_round(self._round, self._events)
+        self._publish_waiting(fx)
+        members = self._membership if self._carries_membership() else None
+        ids = self._ids if config.retrieval else None
+        smallest = self._rate.smallest_buffer if config.adaptive else 0
+        self._gossip(now, self._composer.messages(members, self._events, ids, smallest), fx)
+        self._retrieve(now, fx)
+        self._subscribe_if_quiet(now, fx)
+
+    def _settle(self) -> None:
+        if self._round >= self.config.settling_rounds:
+            self._ids.settle()
+
+    @handles(Gossip)
+    def _handle_gossip(self, now: int, source: NodeId, message: Gossip, fx: Effects) -> None:
+        self._hear_of_members(message, fx)
+        if message.events:
+            self._take_in(message.events, source, fx)
+        if message.announced:
+            self._note_announced(now, source, message.announced, fx)
+        if message.digest and self.config.retrieval:
+            self._compare(source, message.digest, fx)
+        self._rate.hear_of_buffer(message.smallest_buffer)
+
+    # Events
+
+    def on_publish(self, now: int, publications: Sequence[Publication], fx: Effects) -> None:
+        for publication in publications:
+            batch = publication.batch
+            error = refusal(batch, self.config.max_event_bytes)
+            if error:
+                fx.refuse(publication, error)
+                self._refused += batch.rows
+            else:
+                self._rate.put(batch)
+                self._publish_waiting(fx)
+
+    def publish_room(self) -> int:
+        return self._rate.room()
+
+    def _publish_waiting(self, fx: Effects) -> None:
+        for batch in self._rate.take():
+            self._published += batch.rows
+            self._take_in((Notification(0, batch),), self.node.id, fx)
+
+    def _take_in(self, notifications: Sequence[Notification], source: NodeId, fx: Effects) -> None:
+        """Phase III of gossip reception: deliver what is new and pass it on, note the ages of the
+        rest."""
+        ids, entries = self._ids, self._events.entries
+        for notification in notifications:
+            batch, age = notification.batch, notification.age
+            first, last = batch.first, batch.last
+            if ids.had(batch.stream, last) and first == last:  # most end here
+                self._duplicates += 1
+                entry = entries.get((batch.stream, first))
+                if entry is not None and entry.age < age:
+                    entry.age = age
+                continue
+            if not is_notification(batch) or age < 0:
+                fx.drop("malformed notification", source, batch.stream)
+                continue
+            if batch.payload_bytes > self.config.max_event_bytes * batch.rows:
+                fx.drop("event too large", source, batch.stream, first, last)
+                continue
+            new = ids.new_ranges(batch.stream, first, last)
+            self._deliver(batch, age, new, fx)
+            known = batch.rows - sum(high - low + 1 for low, high in new)
+            if known:
+                self._duplicates += known
+                for seq in range(first, last + 1):
+                    self._events.raise_age((batch.stream, seq), age)
+        self._purge(fx)
+
+    def _deliver(
+        self, batch: EventBatch, age: int, new: Sequence[tuple[int, int]], fx: Effects
+    ) -> None:
+        if not new:
+            return
+        kept = unpinned(batch)
+        for low, high in new:
+            fx.deliver(kept.slice(low, high))
+            self._delivered += high - low + 1
+            self._events.add(kept, low, high, age, self._round)
+            self._store.add(kept, low, high, self._round - age)
+        for reason, stream, first, last in self._ids.given_up():
+            fx.drop(f"seen {reason}", stream=stream, first=first, last=last)
+
+    def _purge(self, fx: Effects) -> None:
+        purged = self._events.purge()
+        if purged:
+            self._purged += len(purged)
+            critical = self.config.critical_age_rounds
+            self._purged_young += sum(entry.age < critical for entry in purged)
+
+    # Retrieval
+
+    def _note_announced(
+        self, now: int, source: NodeId, announced: Sequence[Announcement], fx: Effects
+    ) -> None:
+        """Too large for gossip: there is nothing to wait for."""
+        for item in announced:
+            events = item.events
+            if not 1 <= events.first <= events.last or item.age < 0:
+                fx.drop("malformed announcement", source)
+                continue
+            last = min(events.last, events.first + self.config.max_retrievals - 1)
+            for seq in range(events.first, last + 1):
+                if self._ids.contains(events.source, seq):
+                    self._events.raise_age((events.source, seq), item.age)
+                else:
+                    self._retrieval.note(events.source, seq, source, self._round, at_once=True)
+
+    def _compare(self, source: NodeId, digest: Sequence[SourceDigest], fx: Effects) -> None:
+        retrieval = self._retrieval
+        for item in digest:
+            if not well_formed(item):
+                fx.drop("malformed digest", source)
+                continue
+            if retrieval.room <= 0:
+                return
+            for seq in names_of(self._ids.missing(item, retrieval.room)):
+                retrieval.note(item.source, seq, source, self._round)
+
+    def _retrieve(self, now: int, fx: Effects) -> None:
+        if not len(self._retrieval):
+            return
+        at_a_time = (self.config.max_message_bytes - GOSSIP_BYTES) // EVENT_RANGE_BYTES
+        abandoned = self._retrieval.abandoned
+        questions = self._retrieval.due(self._round, self._ids, self._anybody, self._can_reach)
+        for target, events in questions.items():
+            address = self._membership.address(target)
+            if address is not None:
+                fx.know(address)
+            ranges = ranges_of(events)[:at_a_time]
+            self._send(now, [target], Retrieve(tuple(ranges)), DATAGRAM, fx)
+        if self._retrieval.abandoned > abandoned:
+            fx.drop("event retrieved from nobody")
+
+    def _anybody(self) -> NodeId | None:
+        return next(iter(self.sample(1)), None)
+
+    def _can_reach(self, source: NodeId) -> bool:
+        return self._membership.address(source) is not None
+
+    @handles(Retrieve)
+    def _handle_retrieve(self, now: int, source: NodeId, message: Retrieve, fx: Effects) -> None:
+        if any(not 1 <= item.first <= item.last for item in message.wanted):
+            fx.drop("malformed request", source)
+            return
+        found = self._store.find(message.wanted, self.config.max_retrievals, self._round)
+        room = self.config.max_message_bytes - GOSSIP_BYTES
+        for part in packed(found, _size, room):
+            fits = _size(part[0]) <= room
+            self._send(now, [source], Retrieved(tuple(part)), DATAGRAM if fits else DATA, fx)
+
+    @handles(Retrieved)
+    def _handle_retrieved(self, now: int, source: NodeId, message: Retrieved, fx: Effects) -> None:
+        self._take_in(message.events, source, fx)
+
+    # For the layers above, and for measuring
+
+    def buffered(self) -> list[Buffered]:
+        """The events this node still passes on."""
+        return list(self._events.entries.values())
+
+    def check_invariants(self) -> None:
+        config = self.config
+        problem = self._membership.problems()
+        if not problem and len(self._events) > config.max_events:
+            problem = f"{len(self._events)} events, at most {config.max_events}"
+        if not problem and self._events.bytes > config.max_buffer_bytes:
+            problem = f"{self._events.bytes} bytes of events, at most {config.max_buffer_bytes}"
+        if not problem and len(self._store) > config.max_stored_events:
+            problem = f"{len(self._store)} stored, at most {config.max_stored_events}"
+        if not problem and len(self._retrieval) > config.max_retrievals:
+            problem = f"{len(self._retrieval)} retrievals, at most {config.max_retrievals}"
+        if problem:
+            raise InvariantViolation(f"node {self.node}: {problem}")
+
+    def statistics(self) -> Mapping[str, int | float]:
+        """In events where nothing else is said, so that batching does not change them."""
+        return {
+            "rounds": self._round,
+            "view": len(self._membership.view),
+            "published": self._published,
+            "refused": self._refused,
+            "waiting": self._rate.events_waiting,
+            "publish_rate": self._rate.rate,
+            "delivered": self._delivered,
+            "duplicates": self._duplicates,
+            "buffered": len(self._events),
+            "purged": self._purged,
+            "purged_young": self._purged_young,
+            "stored": len(self._store),
+            "sources": self._ids.sources,
+            "retrieving": len(self._retrieval),
+            "retrieval_asked": self._retrieval.asked,
+            "retrieval_abandoned": self._retrieval.abandoned,
+            "bytes_spent": self._budget.spent,
+            "bytes_withheld": self._budget.withheld,
+        }
+
+
+def _size(notification: Notification) -> int:
+    return notification_bytes(notification.batch.wire_size())

@@ -1,0 +1,95 @@
+"""How fast a node may publish: as fast as events live long enough (adaptive gossip).
+
+After Rodrigues, Handurukande, Pereira, Guerraoui and Kermarrec (2003). A node watches at which age
+events would be thrown out by the smallest buffer in the system, of which gossip tells. If that is
+too young for events to have reached everybody, there is too much in the system, and every publisher
+that notices slows down; if it is old enough, those that want to publish more try to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+
+from epicast.core import EventBatch
+from epicast.protocols.lpbcast.config import LpbcastConfig
+from epicast.protocols.notifications import NotificationBuffer
+
+_WINDOW_ROUNDS = 20
+"""How long a small buffer is remembered that is not heard of again."""
+_MEMORY = 0.8
+"""Weight of the past in the mean age."""
+_TOLERANCE = 0.1
+_SLOWER, _FASTER = 0.8, 1.1
+_LEAST_RATE = 0.05
+
+
+class PublishRate:
+    __slots__ = ("_config", "_previous", "_rng", "_smallest", "_tokens", "_waiting",
+                 "events_waiting", "mean_age", "rate")  # fmt: skip
+
+    def __init__(self, config: LpbcastConfig, rng: Random) -> None:
+        self._config = config
+        self._rng = rng
+        self._waiting: deque[EventBatch] = deque()
+        self.events_waiting = 0
+        self.rate = max(1.0, config.max_events / config.critical_age_rounds)
+        """Events per round that this node may publish."""
+        self._tokens = self.rate
+        self.mean_age = float(config.critical_age_rounds)
+        """At which the smallest buffer would throw events out."""
+        self._smallest = self._previous = config.max_events
+
+    @property
+    def smallest_buffer(self) -> int:
+        return min(self._smallest, self._previous)
+
+    def hear_of_buffer(self, max_events: int) -> None:
+        if 0 < max_events < self._smallest:
+            self._smallest = max_events
+
+    def room(self) -> int:
+        return max(0, self._config.max_waiting - self.events_waiting)
+
+    def put(self, batch: EventBatch) -> None:
+        self._waiting.append(batch)
+        self.events_waiting += batch.rows
+
+    def take(self) -> list[EventBatch]:
+        """What may be published now, in order."""
+        taken = []
+        while self._waiting:
+            batch = self._waiting[0]
+            rows = batch.rows
+            if self._config.adaptive:
+                rows = min(rows, int(self._tokens))
+                if not rows:
+                    break
+                self._tokens -= rows
+            self._waiting.popleft()
+            if rows < batch.rows:
+                self._waiting.appendleft(batch.slice(batch.first + rows, batch.last))
+                batch = batch.slice(batch.first, batch.first + rows - 1)
+            self.events_waiting -= rows
+            taken.append(batch)
+        return taken
+
+    def next_round(self, number: int, buffer: NotificationBuffer) -> None:
+        config = self._config
+        if not config.adaptive:
+            return
+        if number % _WINDOW_ROUNDS == 0:
+            self._previous, self._smallest = self._smallest, config.max_events
+        critical = config.critical_age_rounds
+        ages = buffer.ages_beyond(self.smallest_buffer - 1)
+        seen = sum(ages) / len(ages) if ages else 2 * critical
+        self.mean_age = _MEMORY * self.mean_age + (1 - _MEMORY) * seen
+        if self.mean_age < critical * (1 - _TOLERANCE):
+            self.rate = max(_LEAST_RATE, self.rate * _SLOWER)
+        elif (
+            self.mean_age > critical * (1 + _TOLERANCE)
+            and self._waiting
+            and self._rng.random() < 0.5  # not all at once, or the whole system would swing
+        ):
+            self.rate = min(float(config.max_events), self.rate * _FASTER)
+        self._tokens = min(max(1.0, self.rate), self._tokens + self.rate)

@@ -1,0 +1,188 @@
+"""Digests, and fetching what they name (section 3.3)."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epicast.core import DATA, DATAGRAM
+from epicast.protocols.lpbcast.config import LpbcastConfig
+from epicast.protocols.lpbcast.event_ids import EventIds, well_formed
+from epicast.protocols.lpbcast.messages import (
+    Announcement,
+    EventRange,
+    Gossip,
+    Notification,
+    Retrieve,
+    Retrieved,
+    SourceDigest,
+)
+from tests.protocols.lpbcast.nodes import (
+    batch,
+    delivered,
+    gossip,
+    next_round,
+    node,
+    subscriptions,
+    system,
+)
+
+
+def digest(*items):
+    return Gossip(digest=tuple(SourceDigest(*item) for item in items))
+
+
+def asked(single):
+    return [(to, message.wanted) for to, message in single.sent(Retrieve)]
+
+
+def test_a_digest_says_the_last_in_sequence_and_what_is_beyond():
+    single = node(1)
+    single.receive(1, gossip((1, batch(7, 1, 4)), (1, batch(7, 8, 2)), (1, batch(9, 1))))
+    found = {item.source: item for item in next_round(single)[0].digest}
+    assert found == {7: SourceDigest(7, 4, ((8, 9),)), 9: SourceDigest(9, 1)}
+
+
+def test_what_is_missing_is_asked_of_the_informant_then_of_anybody_then_of_the_source():
+    single = node(1, retrieve_after_rounds=2)
+    single.receive(1, subscriptions(7))
+    single.receive(5, digest((7, 2)))
+    history = []
+    for _ in range(6):
+        single.fire("round")
+        history.append(asked(single))
+    wanted = (EventRange(7, 1, 2),)
+    assert history[:2] == [[], [([5], wanted)]]
+    [[([anybody], same)]] = history[2:3]
+    assert anybody in (1, 7)
+    assert same == wanted
+    assert history[3:] == [[([7], wanted)], [], []]
+    assert single.protocol.statistics()["retrieval_abandoned"] == 2
+
+
+def test_an_event_that_comes_by_itself_is_not_asked_for():
+    single = node(1, retrieve_after_rounds=2)
+    single.receive(5, digest((7, 2)))
+    single.fire("round")
+    single.receive(1, gossip((3, batch(7, 1))))
+    single.fire("round")
+    assert asked(single) == [([5], (EventRange(7, 2, 2),))]
+
+
+def test_what_nobody_had_is_left_alone_for_a_while():
+    single = node(1, retrieve_after_rounds=0)
+    questions = 0
+    for _ in range(20):
+        single.receive(5, digest((7, 1)))
+        single.fire("round")
+        questions += len(asked(single))
+    assert questions == 2  # the informant, anybody; where the source is, nobody knows
+
+
+def test_an_answer_is_delivered_and_passed_on():
+    single = node(1)
+    single.receive(5, Retrieved((Notification(6, batch(7, 1)),)))
+    assert delivered(single) == [(7, 1)]
+    assert next_round(single)[0].events[0].age == 7
+
+
+def test_requests_are_answered_from_what_is_stored():
+    single = node(1, max_events=2, max_stored_events=4)
+    single.receive(1, gossip((1, batch(7, 1, 6))))
+    single.receive(5, Retrieve((EventRange(7, 1, 3), EventRange(8, 1, 1), EventRange(7, 6, 6))))
+    [(to, answer, channel)] = single.fx.sends
+    assert (to, channel) == ([5], DATAGRAM)
+    assert [item.batch.first for item in answer.events] == [3, 6]  # two were too many
+
+
+def test_large_events_are_announced_and_fetched_over_a_connection():
+    owner, other = node(1), node(1)
+    owner.receive(1, gossip((3, batch(7, 1, size=5000))))
+    [announcement] = next_round(owner)[0].announced
+    assert announcement == Announcement(4, EventRange(7, 1, 1))
+    assert not next_round(owner)[0].events
+    other.receive(9, Gossip(announced=(announcement,)))
+    other.fire("round")  # at once: nothing would come by itself
+    [([asked_peer], request)] = other.sent(Retrieve)
+    assert asked_peer == 9
+    owner.receive(100, request)
+    [(_, answer, channel)] = owner.fx.sends
+    assert channel == DATA
+    other.receive(9, answer)
+    assert delivered(other) == [(7, 1)]
+    assert [len(payload) for payload in other.fx.deliveries[0].payloads()] == [5000]
+
+
+def test_a_node_that_missed_everything_catches_up_by_digests():
+    network = system(8, max_age_rounds=3, retrieve_after_rounds=1)
+    network.run(500_000_000)
+    network.partition([5])
+    for number in range(1, 6):
+        network.do(3, lambda p, fx, n=number: p._take_in((Notification(0, batch(3, n)),), 3, fx))
+    network.run(1_000_000_000)  # by now nobody passes the events on
+    assert not network.delivered[5]
+    network.partition()
+    network.run(1_500_000_000)
+    assert sorted(each.first for each in network.delivered[5]) == [1, 2, 3, 4, 5]
+
+
+def test_what_was_before_its_time_a_newcomer_does_not_ask_for():
+    single = node(1, settling_rounds=3, retrieve_after_rounds=0)
+    single.receive(1, digest((7, 5000)))
+    for _ in range(3):
+        single.fire("round")
+        assert not asked(single)
+    single.receive(1, digest((7, 5002)))
+    single.fire("round")
+    assert asked(single) == [([1], (EventRange(7, 5001, 5002),))]
+
+
+def test_of_a_source_met_late_only_the_last_few_are_waited_for():
+    single = node(1, late_events=4, retrieve_after_rounds=0)
+    single.receive(1, gossip((1, batch(7, 1000))))
+    single.receive(1, digest((7, 1000)))
+    single.fire("round")
+    assert asked(single) == [([1], (EventRange(7, 996, 999),))]
+
+
+def test_malformed_digests_and_requests_are_dropped_and_counted():
+    single = node(1, retrieve_after_rounds=0)
+    bad = [(7, -1), (-7, 3), (7, 5, ((6, 8),)), (7, 5, ((9, 8),)), (7, 0, ((5, 6), (6, 9)))]
+    single.receive(1, digest(*bad))
+    assert single.drops() == ["malformed digest"] * 5
+    single.receive(1, Retrieve((EventRange(7, 0, 4),)))
+    assert single.drops() == ["malformed request"]
+    single.receive(1, Gossip(announced=(Announcement(1, EventRange(7, 3, 2)),)))
+    assert single.drops() == ["malformed announcement"]
+
+
+def test_forged_ids_cost_a_bounded_number_of_questions():
+    single = node(1, retrieve_after_rounds=0, max_retrievals=10)
+    single.receive(1, digest((7, 2**60), (8, 2**62, ((2**62 + 5, 2**63),))))
+    single.fire("round")
+    wanted = [item for _, ranges in asked(single) for item in ranges]
+    assert sum(item.last - item.first + 1 for item in wanted) == 10
+    single.receive(1, Retrieve((EventRange(7, 1, 2**63),)))  # and a forged request no time
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    ours=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 4)), max_size=8),
+    theirs=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 4)), max_size=8),
+    most=st.integers(1, 40),
+)
+def test_what_is_missing_is_what_plain_sets_say(ours, theirs, most):
+    config = LpbcastConfig(late_events=100, settling_rounds=0)
+    mine, other = EventIds(config), EventIds(config)
+    model = {}
+    for ids, ranges in ((mine, ours), (other, theirs)):
+        had = model[ids] = set()
+        for first, more in ranges:
+            new = {n for low, high in ids.new_ranges(7, first, first + more)
+                   for n in range(low, high + 1)}  # fmt: skip
+            assert new == set(range(first, first + more + 1)) - had
+            had |= new
+    mine.settle()
+    for item in other.digest(10_000):
+        assert well_formed(item)
+        found = [n for low, high in mine.missing(item, most) for n in range(low, high + 1)]
+        lacking = sorted(model[other] - model[mine])
+        assert sorted(found) == lacking[-most:]
