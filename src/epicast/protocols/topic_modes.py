@@ -8,7 +8,6 @@ commands and `geoplex.toml` know it then.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import attrgetter
 from random import Random
 from typing import Any, NamedTuple
 
@@ -27,8 +26,19 @@ class TopicMode(NamedTuple):
     """Given the config: the bytes of key and payload together that an event has at most."""
 
 
+_ENVELOPE_BYTES = 512
+"""What the largest event travels with, at the most."""
+
+
+def _largest_gossip(config: LpbcastConfig) -> int:
+    """An event that takes more than a second's budget would never be sent."""
+    if not config.bytes_per_s:
+        return config.max_event_bytes
+    return min(config.max_event_bytes, max(0, config.bytes_per_s - _ENVELOPE_BYTES))
+
+
 TOPIC_MODES: Mapping[str, TopicMode] = {
-    DEFAULT_MODE: TopicMode(LpbcastConfig, Lpbcast, attrgetter("max_event_bytes")),
+    DEFAULT_MODE: TopicMode(LpbcastConfig, Lpbcast, _largest_gossip),
 }
 
 

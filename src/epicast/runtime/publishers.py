@@ -73,6 +73,7 @@ class Publishers:
             for _, accepted in queue:
                 if not accepted.done():
                     accepted.set_exception(error)
+                    accepted.exception()  # seen: who queued it need not wait for it any more
 
     def _accept(self, publication: Publication) -> None:
         self.accepted.append(publication)

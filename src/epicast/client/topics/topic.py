@@ -84,18 +84,15 @@ class Topic:
         `JoinFailed`, which says what stands in the way, after `timeout` seconds; joining goes on.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._is_joined:
-            self._raise_over()
+        while self.state == "joining":
             left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and (left <= 0 or not await self._news.wait(left)):
-                if self._is_joined or self._over is not None:
-                    continue
-                reason = self.problem or "nobody was heard of"
+            if left is not None and left <= 0:
+                reason = self.problem or "nobody was heard of yet"
                 raise JoinFailed(
                     f"topic {self.name!r} was not joined within {timeout:g} seconds: {reason}"
                 )
-            if left is None:
-                await self._news.wait()
+            await self._news.wait(left)
+        self._raise_over()
 
     async def _join(self) -> None:
         try:

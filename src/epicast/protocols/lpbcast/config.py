@@ -134,7 +134,7 @@ class LpbcastConfig(ProtocolConfig, frozen=True, kw_only=True):
     max_datagrams: int = 4
     """Gossips per round and peer, if events do not fit one."""
     bytes_per_s: Size = 0
-    """What a node sends at most, 0: no limit. At most twice this in the first second."""
+    """What a node sends at most in any second, 0: no limit."""
     adaptive: bool = True
     """Whether publishers are slowed down when events are purged too young."""
     critical_age_rounds: int = 6
