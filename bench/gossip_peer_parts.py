@@ -6,6 +6,7 @@ Datagrams are lost on arrival, each with the same probability, before anything l
 import asyncio
 import resource
 import time
+from collections import deque
 from random import Random
 from typing import Any
 
@@ -30,8 +31,44 @@ def lose_datagrams(loss: float, seed: int) -> None:
     DatagramPort.datagram_received = lossy  # type: ignore[method-assign]
 
 
+def watch_bytes() -> None:
+    """Have every port know the most it sent in any second. Called at the end of every step, when
+    what the step sent on connections is counted already."""
+    flush = DatagramPort.flush
+
+    def watched(self: DatagramPort) -> None:
+        flush(self)
+        meter = meters.setdefault(self, Meter())
+        meter.note(time.monotonic(), self._recorder.bytes_sent)
+
+    DatagramPort.flush = watched  # type: ignore[method-assign]
+
+
+class Meter:
+    """The most that was sent in any second, whenever it began."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._total = 0
+        self._recent: deque[tuple[float, int]] = deque()
+        self._in_window = 0
+
+    def note(self, now: float, total: int) -> None:
+        sent, self._total = total - self._total, total
+        if not sent:
+            return
+        self._recent.append((now, sent))
+        self._in_window += sent
+        while self._recent[0][0] <= now - 1:
+            self._in_window -= self._recent.popleft()[1]
+        self.most = max(self.most, self._in_window)
+
+
+meters: dict[DatagramPort, Meter] = {}
+
+
 class BenchPeer:
-    """A peer, what it got, and how much it sent in each second."""
+    """A peer and what it got."""
 
     def __init__(self, node: epicast.PeerNode, topic: epicast.Topic) -> None:
         self.node = node
@@ -39,9 +76,6 @@ class BenchPeer:
         self.got: dict[int, NDArray[np.bool_]] = {}
         self.twice = 0
         self.gaps = 0
-        self.most_bytes_per_s = 0.0
-        self._sampled_at = 0.0
-        self._sampled_bytes = 0
         self.reading = asyncio.create_task(self._read(topic.subscribe()))
 
     async def _read(self, subscription: epicast.TopicSubscription) -> None:
@@ -59,13 +93,6 @@ class BenchPeer:
             self.twice += int(part.sum())
             part[:] = True
 
-    def sample(self) -> None:
-        now, sent = time.monotonic(), self.node.statistics()["bytes_sent"]
-        if self._sampled_at:
-            rate = (sent - self._sampled_bytes) / (now - self._sampled_at)
-            self.most_bytes_per_s = max(self.most_bytes_per_s, rate)
-        self._sampled_at, self._sampled_bytes = now, int(sent)
-
     def report(self) -> dict[str, Any]:
         topic, port = self.topic.statistics(), self.node.statistics()
         names = ("duplicates", "purged_young", "retrieval_asked", "retrieval_abandoned",
@@ -74,7 +101,7 @@ class BenchPeer:
             "got": {str(source): int(had.sum()) for source, had in self.got.items()},
             "twice": self.twice,
             "gaps": self.gaps,
-            "most_bytes_per_s": self.most_bytes_per_s,
+            "most_bytes_per_s": meters[self.node._driver._datagrams].most,  # type: ignore[union-attr]
             "bytes_sent": port["bytes_sent"],
             "datagrams_received": port["datagrams_received"],
             **{name: topic[name] for name in names},
@@ -104,7 +131,6 @@ class Process:
         return self._peers[0].node.address
 
     async def obey(self) -> None:
-        sampling = asyncio.create_task(self._sample())
         while (order := await asyncio.to_thread(hear))["do"] != "end":
             if order["do"] == "publish":
                 self._publishing = asyncio.create_task(self._publish(**order["how"]))
@@ -118,13 +144,6 @@ class Process:
                     "peers": [peer.report() for peer in self._peers],
                     "cpu_s": sum(resource.getrusage(resource.RUSAGE_SELF)[:2]),
                 })  # fmt: skip
-        sampling.cancel()
-
-    async def _sample(self) -> None:
-        while True:
-            for peer in self._peers:
-                peer.sample()
-            await asyncio.sleep(1)
 
     async def _publish(
         self, publishers: int, batches: int, events: int, size: int, every_s: float
@@ -149,6 +168,7 @@ def peers(
     contact: str | None, count: int, loss: float, seed: int, settings: dict[str, Any]
 ) -> None:
     lose_datagrams(loss, seed)
+    watch_bytes()
 
     async def main() -> None:
         process = Process(epicast.LpbcastConfig(**settings))

@@ -1,4 +1,4 @@
-"""`bench gossip-peers` in small: real processes, loss, a killed one; and what it makes of figures."""
+"""`bench gossip-peers` in small: real processes, loss, one killed; and what figures make of it."""
 
 from typing import Any
 

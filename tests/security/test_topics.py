@@ -1,4 +1,4 @@
-"""Topics where connections are encrypted: gossip over connections, among holders of certificates."""
+"""Topics where connections are encrypted: gossip over connections, among who has certificates."""
 
 from pathlib import Path
 

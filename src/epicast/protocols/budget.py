@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from epicast.core import NEVER
+from epicast.core.message import LAYER_BYTES, MAX_LAYERS
+from epicast.wire import DATAGRAM_HEADER_BYTES
 
+ENVELOPE_BYTES = DATAGRAM_HEADER_BYTES + MAX_LAYERS * LAYER_BYTES
+"""What a message is sent with besides itself, at the most: a protocol does not know how many hosts
+and stacks it is part of."""
 _SECOND = 1_000_000_000
 _SLOTS = 20
 

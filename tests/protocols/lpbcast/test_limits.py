@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from epicast.core import EventBatch, Layered, Peer
 from epicast.core.message import MAX_LAYERS
-from epicast.protocols.budget import ByteBudget
+from epicast.protocols.budget import ENVELOPE_BYTES, ByteBudget
 from epicast.protocols.lpbcast import Lpbcast
 from epicast.protocols.lpbcast import messages as wire
-from epicast.wire import DATAGRAM_HEADER_BYTES
 from tests.protocols.harness import SECOND
 from tests.protocols.lpbcast.nodes import ME, batch, config, gossip, next_round, node, publish
 from tests.protocols.single import Single
@@ -116,7 +115,7 @@ def test_the_byte_budget_holds_in_every_second():
         sends = list(single.fx.sends)
         single.fire("round")
         sends += single.fx.sends
-        size = sum(len(to) * (m.wire_size() + DATAGRAM_HEADER_BYTES) for to, m, _ in sends)
+        size = sum(len(to) * (m.wire_size() + ENVELOPE_BYTES) for to, m, _ in sends)
         spent.append(size)
     for start in range(90):
         assert sum(spent[start : start + 9]) <= 3000  # jitter or not: within a second

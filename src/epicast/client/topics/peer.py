@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from types import TracebackType
 from typing import Any
@@ -144,6 +145,8 @@ class PeerNode:
         self._end(Closed("the node was closed"))
         for topic in list(self._topics.values()):
             await topic.give_up()
+        with suppress(Exception):  # whose business it is has heard of it
+            await self._listening.wait()
         if self._driver is not None:
             await (self._driver.stop() if politely else self._driver.abort())
         await end_task(self._life)
