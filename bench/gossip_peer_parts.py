@@ -115,14 +115,15 @@ class Process:
         self._publishing: asyncio.Task[None] | None = None
 
     async def open(self, contact: str | None, count: int) -> None:
+        """The first joins through the contact; ten at a time the others join through the first."""
         for number in range(count):
             contacts = [] if contact is None else [contact]
             node = await epicast.join(*contacts, listen="127.0.0.1")
-            peer = BenchPeer(node, node.topic(TOPIC, config=self._config))
-            self._peers.append(peer)
-            contact = contact or node.address
-            if number % 10 == 9:
-                await asyncio.sleep(0.05)  # or all would ask the one contact at once
+            self._peers.append(BenchPeer(node, node.topic(TOPIC, config=self._config)))
+            if number % 10 == 0:
+                for peer in self._peers:
+                    await peer.topic.joined(120)
+            contact = self.address
         for peer in self._peers:
             await peer.topic.joined(120)
 

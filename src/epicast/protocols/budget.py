@@ -11,20 +11,23 @@ ENVELOPE_BYTES = DATAGRAM_HEADER_BYTES + MAX_LAYERS * LAYER_BYTES
 and stacks it is part of."""
 _SECOND = 1_000_000_000
 _SLOTS = 20
+_WINDOW = _SLOTS + 3
+"""Slots that together stay within the limit: a second touches one more than it has, and what is
+decided at one time may leave the node a tenth of a second later."""
 
 
 class ByteBudget:
     """What is spent in any second is at most `bytes_per_s`, whenever that second begins.
 
-    Time is cut into twentieths of a second. A second touches 21 of them at most, and those together
-    stay within the limit: exact, in constant memory, and at least 20/21 of the limit can be used.
+    Time is cut into twentieths of a second: exact enough, in constant memory, and what is spent
+    evenly can be 20/23 of the limit.
     """
 
     __slots__ = ("_bytes_per_s", "_newest", "_recent", "_used", "spent", "withheld")
 
     def __init__(self, bytes_per_s: int) -> None:
         self._bytes_per_s = bytes_per_s
-        self._recent = [0] * (_SLOTS + 1)
+        self._recent = [0] * _WINDOW
         self._newest = 0
         """The number of the slot it is in now."""
         self._used = 0
@@ -43,7 +46,7 @@ class ByteBudget:
             return NEVER
         slot = now * _SLOTS // _SECOND
         recent = self._recent
-        for number in range(max(self._newest + 1, slot - _SLOTS), slot + 1):
+        for number in range(max(self._newest + 1, slot - _WINDOW + 1), slot + 1):
             index = number % len(recent)
             self._used -= recent[index]
             recent[index] = 0

@@ -133,7 +133,7 @@ def test_a_budget_neither_saves_up_nor_borrows():
     assert budget.copies(0, 100, 8) == 8
     assert budget.copies(SECOND // 2, 100, 20) == 2
     assert budget.copies(SECOND, 100, 20) == 0  # the second that begins with the first is not over
-    assert budget.copies(SECOND + SECOND // 20, 100, 20) == 8
+    assert budget.copies(SECOND + 3 * SECOND // 20, 100, 20) == 8
     assert budget.copies(100 * SECOND, 100, 20) == 10
     assert (budget.spent, budget.withheld) == (2800, 6000)
 

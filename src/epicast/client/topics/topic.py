@@ -28,7 +28,7 @@ _BATCH_BYTES = 1 << 20
 """Of one publication: larger ones are handed over in parts."""
 _LOOK_S = 0.02
 _LOOK_MOST_S = 0.5
-_SILENT_S = 10.0
+_SILENT_S = 30.0
 """After which contacts that answer, but of whose topic nothing is heard, are looked up anew."""
 
 
