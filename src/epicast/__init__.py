@@ -20,9 +20,12 @@ if TYPE_CHECKING:
         AccessDenied,
         Closed,
         ConnectFailed,
+        Gap,
         Item,
+        JoinFailed,
         Node,
         NoRoom,
+        PeerNode,
         PublishForbidden,
         PublishLimits,
         PublishRefused,
@@ -31,29 +34,36 @@ if TYPE_CHECKING:
         Subscription,
         TlsOptions,
         Tombstone,
+        Topic,
+        TopicItem,
+        TopicSubscription,
         UnknownStream,
         Watermark,
         WatermarkFile,
         WatermarkFileError,
         connect,
+        join,
         sync,
     )
     from epicast.core import EpicastError, Event, EventBatch, EventKind
     from epicast.log import PredicateError
+    from epicast.protocols.lpbcast import LpbcastConfig
     from epicast.protocols.sprinkler import AgentConfig, ClientConfig, StreamInfo
     from epicast.runtime import run
 
 __all__ = [
     "AccessDenied", "AgentConfig", "ClientConfig", "Closed", "ConnectFailed", "EpicastError",
-    "Event", "EventBatch", "EventKind", "Item", "NoRoom", "Node", "PredicateError",
-    "PublishForbidden", "PublishLimits", "PublishRefused", "Reset", "Stream", "StreamInfo",
-    "Subscription", "TlsOptions", "Tombstone", "UnknownStream", "Watermark", "WatermarkFile",
-    "WatermarkFileError", "connect", "run", "sync",
+    "Event", "EventBatch", "EventKind", "Gap", "Item", "JoinFailed", "LpbcastConfig", "NoRoom",
+    "Node", "PeerNode", "PredicateError", "PublishForbidden", "PublishLimits",
+    "PublishRefused", "Reset", "Stream", "StreamInfo", "Subscription", "TlsOptions",
+    "Tombstone", "Topic", "TopicItem", "TopicSubscription", "UnknownStream", "Watermark",
+    "WatermarkFile", "WatermarkFileError", "connect", "join", "run", "sync",
 ]  # fmt: skip
 
 _ELSEWHERE = {
     "epicast.core": ("EpicastError", "Event", "EventBatch", "EventKind"),
     "epicast.log": ("PredicateError",),
+    "epicast.protocols.lpbcast": ("LpbcastConfig",),
     "epicast.protocols.sprinkler": ("AgentConfig", "ClientConfig", "StreamInfo"),
     "epicast.runtime": ("run",),
 }

@@ -34,6 +34,7 @@ from epicast.cli import (
     streams,
     subscribe,
     swarm,
+    topic,
     universe,
     up,
     workload,
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from epicast.experiments.registry import Registry
 
 COMMANDS = (
-    up, publish, subscribe, status, streams, stream, proxy, agent, backup, restore, demo, simulate,
-    swarm, experiment, plan, doctor, lake, workload, universe, audit, certificate,
+    up, publish, subscribe, topic, status, streams, stream, proxy, agent, backup, restore, demo,
+    simulate, swarm, experiment, plan, doctor, lake, workload, universe, audit, certificate,
 )  # fmt: skip
 
 

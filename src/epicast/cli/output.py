@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,14 @@ def print_json(value: Any) -> None:
 def say(text: str) -> None:
     """A line for the person watching."""
     print(text, file=sys.stderr, flush=True)
+
+
+def bytes_field(name: str, value: bytes) -> dict[str, str]:
+    """As text where it is text."""
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": b64encode(value).decode()}
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

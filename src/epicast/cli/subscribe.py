@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +20,7 @@ from epicast.cli.connecting import (
     TokenFileOption,
     proof,
 )
+from epicast.cli.output import bytes_field
 
 if TYPE_CHECKING:
     from epicast.client import Item, Reset, Watermark
@@ -237,22 +237,14 @@ def _described(item: Item) -> dict[str, Any]:
     if isinstance(item, Reset):
         return {"kind": "reset", "epoch": item.watermark.epoch, "after": item.watermark.seq}
     described: dict[str, Any] = {"kind": "data", "seq": item.seq, "time_ns": item.time}
-    described |= _bytes_field("key", item.key)
+    described |= bytes_field("key", item.key)
     payload = item.payload
     if item.kind:
         from epicast.log import describe, split_gc_payload
 
         predicate, payload = split_gc_payload(payload)
         described |= {"kind": "gc", "collects": describe(predicate)}
-    return described | _bytes_field("value", payload)
-
-
-def _bytes_field(name: str, value: bytes) -> dict[str, str]:
-    """As text where it is text."""
-    try:
-        return {name: value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": b64encode(value).decode()}
+    return described | bytes_field("value", payload)
 
 
 def _line(item: Item) -> bytes:

@@ -7,6 +7,7 @@ from epicast.client.errors import (
     AccessDenied,
     Closed,
     ConnectFailed,
+    JoinFailed,
     NoRoom,
     PublishForbidden,
     PublishRefused,
@@ -18,11 +19,21 @@ from epicast.client.node import Node
 from epicast.client.publishing import PublishLimits
 from epicast.client.stream import Stream
 from epicast.client.subscription import Subscription
+from epicast.client.topics import (
+    Gap,
+    Joining,
+    PeerNode,
+    Topic,
+    TopicItem,
+    TopicSubscription,
+    join,
+)
 from epicast.client.watermarks import WatermarkFile
 
 __all__ = [
-    "AccessDenied", "Closed", "ConnectFailed", "Connecting", "Item", "NoRoom", "Node",
-    "PublishForbidden", "PublishLimits", "PublishRefused", "Reset", "Stream", "Subscription",
-    "TlsOptions", "Tombstone", "UnknownStream", "Watermark", "WatermarkFile",
-    "WatermarkFileError", "connect", "sync",
+    "AccessDenied", "Closed", "ConnectFailed", "Connecting", "Gap", "Item", "JoinFailed",
+    "Joining", "NoRoom", "Node", "PeerNode", "PublishForbidden", "PublishLimits",
+    "PublishRefused", "Reset", "Stream", "Subscription", "TlsOptions", "Tombstone", "Topic",
+    "TopicItem", "TopicSubscription", "UnknownStream", "Watermark", "WatermarkFile",
+    "WatermarkFileError", "connect", "join", "sync",
 ]  # fmt: skip

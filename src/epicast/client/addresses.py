@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 
 from epicast.client.errors import ConnectFailed
 from epicast.core import ConfigError
@@ -40,6 +41,17 @@ def parse_encrypted_urls(text: str) -> tuple[list[Address], bool]:
     scheme, separator, rest = text.strip().rpartition("://")
     found = [parse_encrypted_url(f"{scheme}{separator}{each}") for each in rest.split(",")]
     return [address for address, _ in found], found[0][1]
+
+
+def parse_contacts(contacts: Sequence[str]) -> tuple[tuple[Address, ...], bool]:
+    """Addresses of peers, and whether they are reached over encrypted connections."""
+    if isinstance(contacts, str):
+        raise ConfigError(f"contacts: a list of addresses, such as [{contacts!r}]")
+    found = [parse_encrypted_url(text) for text in contacts]
+    schemes = {encrypted for _, encrypted in found}
+    if len(schemes) > 1:
+        raise ConfigError("contacts: either all begin with epicasts:// or none does")
+    return tuple(address for address, _ in found), schemes == {True}
 
 
 def address_towards(address: Address) -> str:

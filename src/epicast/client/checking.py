@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from epicast.client.errors import PublishRefused
 from epicast.core import EventBatch
-from epicast.protocols.sprinkler.messages import RefusalCode, StreamInfo
+from epicast.protocols.sprinkler.messages import RefusalCode
 
 
 def invalid(detail: str) -> PublishRefused:
@@ -14,12 +14,13 @@ def invalid(detail: str) -> PublishRefused:
 
 
 class EventChecks:
-    """What an event of one stream must be like."""
+    """What an event of one stream or topic must be like."""
 
-    __slots__ = ("_info", "_max_bytes")
+    __slots__ = ("_max_bytes", "_max_key_bytes", "_name")
 
-    def __init__(self, info: StreamInfo, max_bytes: int) -> None:
-        self._info = info
+    def __init__(self, name: str, max_key_bytes: int, max_bytes: int) -> None:
+        self._name = name
+        self._max_key_bytes = max_key_bytes
         self._max_bytes = max_bytes
 
     def event(self, payload: object, key: object) -> tuple[bytes, bytes]:
@@ -45,7 +46,7 @@ class EventChecks:
     def columns(self, batch: EventBatch, keys: object) -> EventBatch:
         if batch.tombstones or not batch.rows or keys is not None:
             raise invalid("a batch to publish has a row for each number, and its own keys")
-        if batch.payload_bytes > min(self._info.max_key_bytes, self._max_bytes):
+        if batch.payload_bytes > min(self._max_key_bytes, self._max_bytes):
             longest = batch.longest
             self._check_key_bytes(longest.key)
             self._check_bytes(longest.payload)
@@ -69,11 +70,11 @@ class EventChecks:
             )
 
     def _check_key_bytes(self, size: int) -> None:
-        most = self._info.max_key_bytes
+        most = self._max_key_bytes
         if size > most:
             raise invalid(
-                f"a key of {size} bytes; {self._info.name!r} takes {most} at most: shorten it, or "
-                "raise the stream's limit"
+                f"a key of {size} bytes; {self._name!r} takes {most} at most: shorten it, or "
+                "raise the limit"
             )
 
 

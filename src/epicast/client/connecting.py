@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -21,7 +21,8 @@ from epicast.client.errors import ConnectFailed
 from epicast.client.evidence import NodeEvidence
 from epicast.client.node import Node
 from epicast.client.publishing import PublishLimits
-from epicast.core import MAX_NODE_ID, ConfigError, EpicastError, NodeId, Peer
+from epicast.client.topics.peer import PeerNode, PeerOptions, random_id
+from epicast.core import MAX_NODE_ID, ConfigError, EpicastError, Peer
 from epicast.deployment.addresses import Address
 from epicast.deployment.certificates import CertificateNames
 from epicast.protocols.sprinkler import Agent, AgentConfig, Client, ClientConfig
@@ -138,13 +139,14 @@ async def _open(addresses: Sequence[Address], options: ConnectOptions) -> Node:
     deadline = time.monotonic() + options.timeout
     address, (proxy, names) = await _find_any(addresses, options)
     evidence = None if options.evidence is None else NodeEvidence(options.evidence, options.name)
-    node = Node(options.publisher or _random_id(), options.limits, evidence)
+    node = Node(options.publisher or random_id(), options.limits, evidence)
     node.geoplex = proxy.cluster
+    node.make_peer = partial(_make_peer, address, proxy.cluster, options)
     driver = NodeDriver(
-        _random_id(),
+        random_id(),
         (options.listen or address_towards(address)) if options.agent else "",
         cluster=proxy.cluster,
-        seed=_random_id(),
+        seed=random_id(),
         listens=options.agent,
         on_topic_delivery=node.on_topic_delivery,
         on_acknowledge=node.on_acknowledge,
@@ -197,6 +199,18 @@ async def _find(address: Address, options: ConnectOptions) -> tuple[Hello, Certi
         ) from error
 
 
+def _make_peer(address: Address, cluster: str, options: ConnectOptions) -> PeerNode:
+    """For topics: at the same host as an agent, on another port."""
+    return PeerNode(
+        PeerOptions(
+            host=options.listen or "",
+            towards=address,
+            cluster=cluster,
+            credentials=options.credentials,
+        )
+    )
+
+
 def _security(
     proxy: Hello, names: CertificateNames | None, options: ConnectOptions
 ) -> Security | None:
@@ -211,13 +225,9 @@ def _security(
 
 
 def _edge(peer: Peer, options: ConnectOptions) -> Agent | Client:
-    rng = Random(_random_id())
+    rng = Random(random_id())
     config = options.config
     if options.agent:
         config = config if isinstance(config, AgentConfig) else AgentConfig()
         return Agent(peer, config, rng, make_buffer=AgentBuffers(config.buffer_bytes).make)
     return Client(peer, config if isinstance(config, ClientConfig) else ClientConfig(), rng)
-
-
-def _random_id() -> NodeId:
-    return 1 + secrets.randbelow(MAX_NODE_ID - 1)

@@ -7,8 +7,8 @@ from epicast.deployment import UnknownStream
 from epicast.runtime.errors import NoRoom
 
 __all__ = [
-    "AccessDenied", "Closed", "ConnectFailed", "NoRoom", "PublishForbidden", "PublishRefused",
-    "UnknownStream", "WatermarkFileError",
+    "AccessDenied", "Closed", "ConnectFailed", "JoinFailed", "NoRoom", "PublishForbidden",
+    "PublishRefused", "UnknownStream", "WatermarkFileError",
 ]  # fmt: skip
 
 
@@ -19,6 +19,11 @@ class ConnectFailed(EpicastError):
 class AccessDenied(ConnectFailed):
     """The proxy knows who this is, or that it does not, and refuses: to connect, or to subscribe to
     a stream. Trying again as it is would not help; the message says what would."""
+
+
+class JoinFailed(ConnectFailed):
+    """A topic was not joined in the time given; the message says what stands in the way. The node
+    goes on trying."""
 
 
 class Closed(EpicastError):

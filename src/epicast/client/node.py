@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from types import TracebackType
 from typing import Any
@@ -24,8 +24,10 @@ from epicast.client.publishing import PublishLimits
 from epicast.client.reading import Reading
 from epicast.client.stream import Stream
 from epicast.client.subscription import Subscription
+from epicast.client.topics.peer import PeerNode
+from epicast.client.topics.topic import Topic
 from epicast.client.watermarks import AutoSave, WatermarkFile
-from epicast.core import EpicastError, EventBatch, NodeId, Publication
+from epicast.core import Config, EpicastError, EventBatch, NodeId, Publication
 from epicast.deployment.naming import not_among
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 from epicast.protocols.sprinkler.notices import (
@@ -68,6 +70,9 @@ class Node:
         self._heads: dict[int, Watermark] = {}
         self._asked_at = 0
         self._reattached = 0
+        self._peer: PeerNode | None = None
+        self.make_peer: Callable[[], PeerNode]
+        """For topics, the first time there is one; set by who knows how it connects."""
 
     def run_on(self, driver: Driver, edge: Edge) -> None:
         """The driver runs, with this node's `on_*` methods as its callbacks."""
@@ -121,6 +126,21 @@ class Node:
             )
         return stream
 
+    def topic(
+        self,
+        name: str,
+        mode: str | None = None,
+        *,
+        config: Config | None = None,
+        contacts: Sequence[str] = (),
+    ) -> Topic:
+        """Join a topic among peers, through any of `contacts`, in the background. The proxy has no
+        part in it: for its topics the node listens on a port of its own (see `epicast.join`)."""
+        self._raise_over()
+        if self._peer is None:
+            self._peer = self.make_peer()
+        return self._peer.topic(name, mode, config=config, contacts=contacts)
+
     def statistics(self) -> Mapping[str, int | float]:
         """Counters of the connection and the protocol, and what is held here."""
         return {
@@ -153,6 +173,8 @@ class Node:
         self._end(Closed("the node was closed"))
         if first:
             await end_task(self._watch)
+        if self._peer is not None:
+            await self._peer.close()
         await self._driver.stop()
         if self._evidence is not None:
             await self._evidence.close()

@@ -58,7 +58,7 @@ class PublishingStream:
         self._info = info
         self._outbox = outbox
         self._limits = limits
-        self._checks = EventChecks(info, limits.event_bytes)
+        self._checks = EventChecks(info.name, info.max_key_bytes, limits.event_bytes)
         self._unsent = first_sequence
         """The publisher's number of the first event in `_blocks`."""
         self._blocks: list[EventBatch] = []

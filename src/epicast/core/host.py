@@ -57,7 +57,7 @@ class HostConfig(Config, frozen=True, kw_only=True):
 
 
 class _Topic:
-    __slots__ = ("contacts", "effects", "number", "protocol", "start")
+    __slots__ = ("contacts", "effects", "heard", "number", "protocol", "start")
 
     def __init__(
         self, number: int, protocol: Protocol[Any], contacts: Sequence[Peer] | None
@@ -65,6 +65,8 @@ class _Topic:
         self.number = number
         self.protocol = protocol
         self.contacts = contacts
+        self.heard = False
+        """Whether any other node has said something about it."""
         self.start = 0
         """How many topics this host had started before."""
         self.effects: TopicEffects
@@ -122,6 +124,11 @@ class Host(Protocol[HostConfig]):
         found = self._topics.get(topic)
         return found.protocol if found is not None else None
 
+    def has_heard(self, topic: int) -> bool:
+        """Whether another node has said anything about the topic since it was started."""
+        found = self._topics.get(topic)
+        return found is not None and found.heard
+
     @property
     def topics(self) -> list[int]:
         """The topics running, in the order they were started."""
@@ -136,13 +143,20 @@ class Host(Protocol[HostConfig]):
         self._by_timers[topic.protocol.timers] = topic
         self._heap.adopt(topic.protocol.timers)
         recovered = Recovered(
-            # A topic can start several times while the node starts once, and each start is later.
-            incarnation=self._incarnation * (MAX_TAG + 1) + topic.start,
+            incarnation=self._topic_incarnation(topic),
             log_ends=dict(self._shared.log_ends),
             saved=dict(self._shared.saved.get(topic.number, {})),
         )
         contacts = self._contacts if topic.contacts is None else topic.contacts
         topic.protocol.on_start(now, contacts, recovered, topic.effects)
+
+    def _topic_incarnation(self, topic: _Topic) -> int:
+        """A topic can start several times while the node starts once, and each start is later. It
+        stays within what the wire has room for: where the node's own is wall-clock nanoseconds,
+        topics do not start often enough to catch up with its next one."""
+        if self._incarnation > MAX_TAG:
+            return self._incarnation + topic.start
+        return self._incarnation * (MAX_TAG + 1) + topic.start
 
     def _stop_topic(self, now: int, topic: _Topic, fx: Effects) -> None:
         topic.protocol.on_stop(now, topic.effects)
@@ -203,6 +217,7 @@ class Host(Protocol[HostConfig]):
                 fx.drop("no such topic", source)
                 continue
             topic = topics[message.layer]
+            topic.heard = True
             topic.protocol.on_messages(now, source, (message.message,), topic.effects)
         self._settle(now, fx)
 
@@ -325,6 +340,11 @@ class Host(Protocol[HostConfig]):
             f"topics keep changing in one step: {len(self._changes)} come or go, "
             f"(topic, peer) connecting {links.unanswered[:5]}"
         )
+
+
+def publish_room(protocol: Protocol[Any], topic: int) -> int:
+    """How many events a protocol takes now: one topic's room where there are topics."""
+    return protocol.topic_room(topic) if isinstance(protocol, Host) else protocol.publish_room()
 
 
 def _bytes_to(peer: NodeId, sends: Sequence[Send]) -> int:

@@ -17,11 +17,19 @@ from epicast.deployment.geoplex import (
     Region,
     Replica,
     Stream,
+    Topic,
     load_geoplex,
     parse_geoplex,
 )
 from epicast.deployment.loading import load_document, load_section
-from epicast.deployment.naming import UnknownRegion, UnknownStream, node_id_of, stream_id
+from epicast.deployment.naming import (
+    UnknownRegion,
+    UnknownStream,
+    UnknownTopic,
+    node_id_of,
+    stream_id,
+    topic_id,
+)
 from epicast.deployment.problems import Problem, ProblemsFound
 from epicast.deployment.sections import BudgetSection, NodeBudget
 from epicast.deployment.simulate_section import SimulateSection, StreamWorkload
@@ -54,10 +62,11 @@ __all__ = [
     "Action", "Address", "Bandwidth", "BudgetSection", "Duration", "Fraction", "FractionRate",
     "Frequency", "Geoplex", "Link", "NodeBudget", "Problem", "ProblemsFound", "Region",
     "Replica",
-    "SimulateSection", "Size", "Stream", "StreamWorkload", "UnknownRegion", "UnknownStream",
-    "Verdict", "embedded_geoplex", "embedded_text", "format_bandwidth", "format_duration",
-    "format_size", "load_document", "load_geoplex", "load_section", "node_id_of",
+    "SimulateSection", "Size", "Stream", "StreamWorkload", "Topic", "UnknownRegion",
+    "UnknownStream", "UnknownTopic", "Verdict", "embedded_geoplex", "embedded_text",
+    "format_bandwidth", "format_duration", "format_size", "load_document", "load_geoplex",
+    "load_section", "node_id_of",
     "parse_address", "parse_bandwidth", "parse_duration", "parse_fraction",
     "parse_fraction_rate", "parse_frequency", "parse_geoplex", "parse_size",
-    "stream_id", "without_unit",
+    "stream_id", "topic_id", "without_unit",
 ]  # fmt: skip

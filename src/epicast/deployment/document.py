@@ -15,6 +15,7 @@ from epicast.deployment.naming import (
     node_id_of,
     not_among,
     stream_id,
+    topic_id,
 )
 from epicast.deployment.problems import Problem, raise_if_any
 from epicast.deployment.sections import (
@@ -25,11 +26,13 @@ from epicast.deployment.sections import (
     RegionSection,
     Section,
     StreamSection,
+    TopicSection,
 )
 from epicast.deployment.security_section import SecuritySection
 
 MAX_REGIONS = 256
 MAX_STREAMS = 4096
+MAX_TOPICS = 4096
 
 
 class GeoplexDocument(Section, frozen=True, kw_only=True):
@@ -40,6 +43,9 @@ class GeoplexDocument(Section, frozen=True, kw_only=True):
         default_factory=list
     )
     streams: Annotated[dict[str, StreamSection], Meta(max_length=MAX_STREAMS)] = field(
+        default_factory=dict
+    )
+    topics: Annotated[dict[str, TopicSection], Meta(max_length=MAX_TOPICS)] = field(
         default_factory=dict
     )
     budget: BudgetSection = field(default_factory=BudgetSection)
@@ -54,7 +60,7 @@ class GeoplexDocument(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
-        checks = (_names, _addresses, _data_folders, _links, _streams, _rights)
+        checks = (_names, _addresses, _data_folders, _links, _streams, _topics, _rights)
         for check in checks:
             problems += check(self)
         raise_if_any(problems)
@@ -134,6 +140,16 @@ def _streams(document: GeoplexDocument) -> Iterator[Problem]:
                 "give it one or say 'memory'"
             )
             yield Problem(("streams", name, "ack"), message)
+
+
+def _topics(document: GeoplexDocument) -> Iterator[Problem]:
+    for name in document.topics:
+        if not is_name(name):
+            yield Problem(("topics", name), NAME_RULE)
+    modes = {name: section.mode for name, section in document.topics.items()}
+    for first, second in collisions(modes, lambda name: topic_id(name, modes[name])):
+        message = f"{first!r} and {second!r} have the same id by chance; rename one of them"
+        yield Problem(("topics", second), message)
 
 
 def _rights(document: GeoplexDocument) -> Iterator[Problem]:

@@ -1,9 +1,9 @@
 """A geoplex: all regions and streams together, as one file describes them.
 
-`parse_geoplex` reads the whole file strictly, except for the tables `[proxies]`, `[agents]` and
-`[simulate]`: their types belong to the protocols and to the simulator, which this package may not
-know. It only sees that they are tables; `Geoplex.section` reads one as the type its user names and
-reports problems with file and line all the same.
+`parse_geoplex` reads the whole file strictly, except for the tables `[proxies]`, `[agents]`,
+`[simulate]` and the settings of topics: their types belong to the protocols and to the simulator,
+which this package may not know. It only sees that they are tables; `Geoplex.section` reads one as
+the type its user names and reports problems with file and line all the same.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from epicast.deployment.loading import load_document, load_section
 from epicast.deployment.naming import (
     UnknownRegion,
     UnknownStream,
+    UnknownTopic,
     node_id_of,
     not_among,
     stream_id,
@@ -39,6 +40,7 @@ from epicast.deployment.sections import (
     LinkSection,
     RegionSection,
     StreamSection,
+    TopicSection,
 )
 from epicast.deployment.security_section import SecuritySection
 from epicast.deployment.simulate_section import SimulateSection
@@ -108,6 +110,15 @@ class Stream(Struct, frozen=True, kw_only=True):
     max_key_bytes: int
 
 
+class Topic(Struct, frozen=True, kw_only=True):
+    """Events among peers; `Geoplex.topic_settings` reads what its mode has to know."""
+
+    name: str
+    mode: str
+    description: str
+    contacts: tuple[Address, ...]
+
+
 class Link(Struct, frozen=True, kw_only=True):
     """The way from one region's proxy to another's."""
 
@@ -127,6 +138,7 @@ class Geoplex(Struct, frozen=True, kw_only=True):
     """The file itself, for those who read further sections of it."""
     regions: Mapping[str, Region]
     streams: Mapping[str, Stream]
+    topics: Mapping[str, Topic]
     links: Mapping[tuple[str, str], Link]
     """Those that differ from the default; ask `link`."""
     budget: BudgetSection
@@ -146,6 +158,16 @@ class Geoplex(Struct, frozen=True, kw_only=True):
         if name not in self.streams:
             raise UnknownStream(f"{self.source_name}: {not_among('stream', name, self.streams)}")
         return self.streams[name]
+
+    def topic(self, name: str) -> Topic:
+        if name not in self.topics:
+            raise UnknownTopic(f"{self.source_name}: {not_among('topic', name, self.topics)}")
+        return self.topics[name]
+
+    def topic_settings(self, name: str, struct_type: type[StructT]) -> StructT:
+        """The table `[topics.NAME.settings]`, as the type that the topic's mode has for it."""
+        path = ("topics", self.topic(name).name, "settings")
+        return load_section(self.text, self.source_name, path, struct_type)
 
     def stream_by_id(self, number: int) -> Stream | None:
         return next((each for each in self.streams.values() if each.id == number), None)
@@ -260,6 +282,7 @@ def parse_geoplex(text: str, source_name: str, folder: str = "") -> Geoplex:
             name: _stream(name, section, durable=regions[section.owner].data is not None)
             for name, section in document.streams.items()
         },
+        topics={name: _topic(name, section) for name, section in document.topics.items()},
         links=_links(document.links),
         budget=document.budget,
         coordination=_coordination(document.coordination, folder),
@@ -322,6 +345,15 @@ def _stream(name: str, section: StreamSection, *, durable: bool) -> Stream:
         retain_bytes=section.retain_size_bytes,
         retain_ns=section.retain_age_ns,
         max_key_bytes=section.max_key_bytes,
+    )
+
+
+def _topic(name: str, section: TopicSection) -> Topic:
+    return Topic(
+        name=name,
+        mode=section.mode,
+        description=section.description,
+        contacts=tuple(map(parse_address, section.contacts)),
     )
 
 

@@ -40,22 +40,27 @@ def load_document(text: str, source_name: str, struct_type: type[StructT]) -> St
 def load_section(
     text: str,
     source_name: str,
-    key: str,
+    key: str | Path,
     struct_type: type[StructT],
     check: Callable[[StructT], Iterable[Problem]] = lambda _: (),
 ) -> StructT:
-    """Read the one table `key` of a document (nothing, if it is not there) as a `struct_type`.
+    """Read the one table `key` of a document (nothing, if it is not there) as a `struct_type`; a
+    table inside others is named by its path.
 
     For documents whose parts are understood by different packages: who loads the whole keeps the
     table as it is, who knows its type reads it with this and reports problems just as precisely.
     `check` finds what only the rest of the document shows, with paths relative to the table.
     """
     reader = Reader()
-    tree = reader.read(_type_info(struct_type), _parse(text, source_name).get(key, {}), (key,))
+    path: Path = (key,) if isinstance(key, str) else key
+    table: Any = _parse(text, source_name)
+    for part in path:
+        table = table.get(part, {})
+    tree = reader.read(_type_info(struct_type), table, path)
     problems = reader.problems
     if not problems:
         section = msgspec.convert(tree, struct_type)
-        problems = [Problem((key, *path), message) for path, message in check(section)]
+        problems = [Problem((*path, *below), message) for below, message in check(section)]
         if not problems:
             return section
     raise ConfigError(_listing(source_name, text, problems))

@@ -16,6 +16,7 @@ from epicast.core.errors import EpicastError
 from epicast.core.ids import NodeId
 
 MAX_DERIVED_ID = 2**63 - 1
+MAX_TOPIC_ID = 2**32 - 1
 MAX_NAME_LENGTH = 64
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)*")
 NAME_RULE = (
@@ -28,12 +29,16 @@ class UnknownStream(EpicastError):
     """No stream of that name; the message lists those there are."""
 
 
+class UnknownTopic(EpicastError):
+    """No topic of that name; the message lists those there are."""
+
+
 class UnknownRegion(EpicastError):
     """No region of that name; the message lists those there are."""
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` may name a stream or a region: safe as a folder and in a log line."""
+    """Whether `text` may name a stream, a topic or a region: safe as a folder and in a log line."""
     return len(text) <= MAX_NAME_LENGTH and _NAME.fullmatch(text) is not None
 
 
@@ -44,6 +49,12 @@ def node_id_of(name: str) -> NodeId:
 
 def stream_id(name: str) -> int:
     return _hashed(name, b"epicast stream")
+
+
+def topic_id(name: str, mode: str) -> int:
+    """The number of a topic, 1 to 2**32 - 1: messages have room for no more. The same name in
+    another mode is another topic: those protocols would not understand each other."""
+    return 1 + _hashed(f"{mode} {name}", b"epicast topic") % MAX_TOPIC_ID
 
 
 def _hashed(name: str, purpose: bytes) -> int:

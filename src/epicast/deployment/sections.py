@@ -7,7 +7,7 @@ file means is in `geoplex.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -38,6 +38,31 @@ MIN_RETAINED_BYTES = 1 << 20
 
 class Section(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename=without_unit):
     """Keys lose the unit that field names end in: values carry their own."""
+
+
+MAX_CONTACTS = 16
+
+
+class TopicSection(Section, frozen=True, kw_only=True):
+    """A topic among peers. Who knows its mode reads its settings."""
+
+    mode: str = "gossip"
+    """How events spread."""
+    description: str = ""
+    contacts: Annotated[list[str], Meta(max_length=MAX_CONTACTS)] = []
+    """Peers through which others join."""
+    settings: dict[str, Any] = {}
+    """Of the mode."""
+
+    def __post_init__(self) -> None:
+        raise_if_any(self._problems())
+
+    def _problems(self) -> Iterator[Problem]:
+        for index, text in enumerate(self.contacts):
+            try:
+                parse_address(text)
+            except ConfigError as error:
+                yield Problem(("contacts", index), str(error))
 
 
 class RegionSection(Section, frozen=True, kw_only=True):

@@ -138,6 +138,10 @@ class DatagramPort(asyncio.DatagramProtocol):
         if self._waiting >= self._limits.inbound_datagrams:
             recorder.drop("too many datagrams", 0, len(data))
             return
+        if len(data) > self._limits.datagram_mtu:
+            # Nobody here sends such; who does would have us decode more than we bargained for.
+            recorder.drop("datagram too large", 0, len(data))
+            return
         try:
             source, incarnation, messages, unknown = decode_datagram(data, self._codec)
         except WireError as error:
@@ -146,7 +150,9 @@ class DatagramPort(asyncio.DatagramProtocol):
             log.debug("node %d drops a datagram from %s: %s", self._hello.node.id, addr, error)
             return
         if source == self._hello.node.id:
-            return  # our own, come back from a group
+            if incarnation != self._hello.incarnation:  # else our own, come back from a group
+                recorder.drop("datagram in our name", source, len(data))
+            return
         # Only a connection proves an address: what a datagram claims never replaces one.
         entry = self._book.learn(Peer(source, addr[0], addr[1]), overwrite=False)
         if entry is not None and incarnation < entry.incarnation:

@@ -24,6 +24,7 @@ from epicast.core import (
     Trace,
     TraceKind,
 )
+from epicast.core.host import publish_room
 from epicast.core.sampling import derive_seed
 from epicast.runtime.addresses import AddressBook
 from epicast.runtime.commits import Commits
@@ -228,6 +229,14 @@ class NodeDriver:
             self._end()
         self._raise_error()
 
+    async def abort(self) -> None:
+        """End at once and say goodbye to nobody, as a crash would: what waits is lost."""
+        self._protocol = None
+        self._inbox.clear()
+        if self._doorkeeper is not None:
+            self._doorkeeper.abort()
+        await self.stop()
+
     async def wait(self) -> None:
         """Until the driver has stopped; raises what made it fail."""
         if self._ended is None:
@@ -280,11 +289,24 @@ class NodeDriver:
         level: str = "",
     ) -> None:
         """Hand a batch to the protocol, waiting while it has no room."""
+        waiting = self.submit(batch, publisher, first, topic, level)
+        if waiting is not None:
+            await waiting
+
+    def submit(
+        self,
+        batch: EventBatch,
+        publisher: int | None = None,
+        first: int | None = None,
+        topic: int = 0,
+        level: str = "",
+    ) -> asyncio.Future[None] | None:
+        """The same for who must know at once that it is queued: nothing, or what to wait for."""
         protocol, publication = self._publication(batch, publisher, first, topic, level)
-        if self._publishers.offer(publication, protocol.publish_room()):
+        if self._publishers.offer(publication, publish_room(protocol, topic)):
             self._wake()
-        else:
-            await self._publishers.wait(publication)
+            return None
+        return self._publishers.wait(publication)
 
     def publish_nowait(
         self,
@@ -296,7 +318,7 @@ class NodeDriver:
     ) -> None:
         """The same, or `NoRoom`."""
         protocol, publication = self._publication(batch, publisher, first, topic, level)
-        if not self._publishers.offer(publication, protocol.publish_room()):
+        if not self._publishers.offer(publication, publish_room(protocol, topic)):
             raise NoRoom("the protocol takes no publications at the moment: await publish instead")
         self._wake()
 

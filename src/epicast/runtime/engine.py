@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from epicast.core import Effects, EventBatch, NodeId, Peer, Protocol, Recovered, TraceKind
+from epicast.core.host import publish_room
 from epicast.runtime.addresses import AddressBook
 from epicast.runtime.commits import Afterwards, Appended, AppendFailed, Commits
 from epicast.runtime.datagrams import DatagramPort
@@ -224,8 +226,10 @@ class Engine:
     def _finish(self, protocol: Protocol[Any], now: int) -> None:
         """What is done once per step, after all handlers."""
         self.flush()
-        if self._publishers.waiting and self._publishers.admit(protocol.publish_room()):
-            self._wake()
+        if self._publishers.waiting:
+            room = partial(publish_room, protocol)
+            if self._publishers.admit(room):
+                self._wake()
         self._set_timer(protocol.next_deadline(), now)
 
     def flush(self) -> None:

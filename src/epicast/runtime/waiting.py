@@ -99,6 +99,11 @@ async def next_turn() -> None:
     await asyncio.sleep(0)
 
 
+async def until_done(future: asyncio.Future[T]) -> T:
+    """Wait for what goes on even if nobody waits for it any more."""
+    return await asyncio.shield(future)
+
+
 def spawn(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Run beside the caller; the caller keeps the task and ends it."""
     return asyncio.get_running_loop().create_task(coroutine)

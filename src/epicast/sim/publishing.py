@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from epicast.core import EventBatch, Host, Publication, TraceKind
+from epicast.core import EventBatch, Publication, TraceKind
+from epicast.core.host import publish_room
 from epicast.sim.node import SimNode
 
 if TYPE_CHECKING:
@@ -58,7 +59,4 @@ class Publishers:
 
 
 def _has_room(node: SimNode, topic: int) -> bool:
-    protocol = node.protocol
-    if isinstance(protocol, Host):
-        return protocol.topic_room(topic) > 0
-    return protocol.publish_room() > 0
+    return publish_room(node.protocol, topic) > 0

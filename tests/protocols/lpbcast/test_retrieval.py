@@ -1,5 +1,7 @@
 """Digests, and fetching what they name (section 3.3)."""
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,6 +135,20 @@ def test_what_was_before_its_time_a_newcomer_does_not_ask_for():
     single.receive(1, digest((7, 5002)))
     single.fire("round")
     assert asked(single) == [([1], (EventRange(7, 5001, 5002),))]
+
+
+def test_what_nobody_had_is_asked_for_again_after_a_while():
+    single = node(1, retrieve_after_rounds=0)
+    single.receive(1, digest((7, 1)))
+    rounds_asked = []
+    for number in range(120):
+        single.receive(1, digest((7, 1)))
+        single.fire("round")
+        if asked(single):
+            rounds_asked.append(number)
+    assert single.protocol.statistics()["retrieval_abandoned"] >= 2
+    pauses = [later - sooner for sooner, later in pairwise(rounds_asked)]
+    assert sorted(set(pauses))[0] == 1 and 50 <= max(pauses) < 60
 
 
 def test_of_a_source_met_late_only_the_last_few_are_waited_for():

@@ -17,6 +17,7 @@ from epicast.deployment.sections import (
     NodeBudget,
     RegionSection,
     StreamSection,
+    TopicSection,
 )
 from epicast.deployment.security_section import IdentitySection, RightSection, SecuritySection
 from epicast.protocols.sprinkler import AgentConfig, ProxyConfig
@@ -28,6 +29,7 @@ SECTIONS = {
     "`[regions.NAME]`": RegionSection,
     "`[[links]]`": LinkSection,
     "`[streams.NAME]`": StreamSection,
+    "`[topics.NAME]`": TopicSection,
     "`[coordination]`": CoordinationSection,
     "`[evidence]`": EvidenceSection,
     "`[security]`": SecuritySection,

@@ -119,8 +119,9 @@ class LpbcastConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Publishers remembered for duplicate suppression and in digests."""
     max_gaps: int = 32
     """Holes remembered per publisher."""
-    late_events: int = 32
-    """How many events before the first one heard of a publisher are still waited for. Ours."""
+    late_events: int = 500
+    """How many events before the first one heard of a publisher are still waited for. Ours: as many
+    as others keep to answer with; a publisher may begin with a large batch."""
     settling_rounds: int = 10
     """Rounds after its start in which a node learns from digests what was before its time. Ours."""
 
@@ -134,7 +135,7 @@ class LpbcastConfig(ProtocolConfig, frozen=True, kw_only=True):
     max_datagrams: int = 4
     """Gossips per round and peer, if events do not fit one."""
     bytes_per_s: Size = 0
-    """What a node sends at most, 0: no limit. At most twice this in the first second."""
+    """What a node sends at most in any second, 0: no limit."""
     adaptive: bool = True
     """Whether publishers are slowed down when events are purged too young."""
     critical_age_rounds: int = 6

@@ -16,12 +16,11 @@ from epicast.core import (
     handles,
 )
 from epicast.core.sampling import choose, sample
-from epicast.protocols.budget import ByteBudget
+from epicast.protocols.budget import ENVELOPE_BYTES, ByteBudget
 from epicast.protocols.lpbcast.composing import Composer
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.membership import Membership
 from epicast.protocols.lpbcast.messages import Gossip, Subscribe, Subscription
-from epicast.wire import DATAGRAM_HEADER_BYTES
 
 ROUND, VIEWS = "round", "views"
 
@@ -128,7 +127,7 @@ class Member(Protocol[LpbcastConfig]):
         self, now: int, targets: list[NodeId], message: Message, channel: int, fx: Effects
     ) -> None:
         if self._budget.limited and targets:
-            size = message.wire_size() + DATAGRAM_HEADER_BYTES
+            size = message.wire_size() + ENVELOPE_BYTES
             targets = targets[: self._budget.copies(now, size, len(targets))]
         if targets:
             fx.send(targets, message, channel)

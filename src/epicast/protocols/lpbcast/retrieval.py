@@ -51,8 +51,13 @@ class Retrieval:
     ) -> bool:
         """`informant` has an event we lack; whether that is news."""
         event = (source, seq)
-        if event in self._missing or event in self._abandoned or self.room <= 0:
+        if event in self._missing or self.room <= 0:
             return False
+        given_up = self._abandoned.get(event)
+        if given_up is not None:
+            if at_round < given_up + _ABANDONED_ROUNDS:
+                return False
+            del self._abandoned[event]
         self._missing[event] = _Missing(informant, at_round + (0 if at_once else self._wait))
         return True
 

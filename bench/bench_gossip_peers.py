@@ -1,0 +1,158 @@
+"""200 peers of one gossip topic over loopback, with loss and crashes: does everybody get it all?
+
+Several processes hold the peers, all of which join by one known address. Every datagram is lost
+with a probability of 10 %. In the middle of publishing 5 % of the peers crash: some vanish without
+a word, and one process is killed. Judged is who stays: the share of all published events each peer
+got, and the most that each sent in any second of the run.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from bench.harness import Bar, Figure, Result
+from bench.rivals.processes import Part, Team
+
+MODULE = "bench.gossip_peer_parts"
+LOSS = 0.1
+RATIO_GOAL = 0.999
+_PATIENCE_S = 180.0
+_DRAIN_S = 45.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """So many processes with so many peers each, of which some crash; `killed` peers more are in a
+    process of their own."""
+
+    processes: int
+    peers: int
+    crashing: tuple[int, ...]
+    killed: int
+    publishers: int
+    """In each process."""
+    batches: int
+    events: int
+    size: int
+    every_s: float
+    settings: dict[str, Any]
+
+    @property
+    def events_per_s(self) -> float:
+        return self.processes * self.publishers * self.events / self.every_s
+
+    @property
+    def owed(self) -> int:
+        return self.processes * self.publishers * self.events * self.batches
+
+
+SETTINGS: dict[str, Any] = {
+    # `epicast plan gossip --nodes 200 --loss 0.1 --crash 0.05 --rate 1000 --size 8 --period 500ms`
+    # finds fanout 2 enough if every event is repeated for 9 rounds. Here max_datagrams lets a peer
+    # pass an event on once or twice, to 4 others each time; that reaches nearly everybody at a
+    # fraction of the bytes, and retrieval gets the rest. The buffer holds 8 rounds.
+    "gossip_period_ns": 500_000_000,
+    "fanout": 4,
+    "view_size": 20,
+    "max_events": 4000,
+    "max_age_rounds": 10,
+    "critical_age_rounds": 5,
+    "max_datagrams": 7,
+    "max_message_bytes": 1300,
+    "retrieve_after_rounds": 4,
+    "max_retrievals": 1000,
+    "max_stored_events": 10_000,
+    "late_events": 10_000,
+    "settling_rounds": 3,
+    "max_event_bytes": 64_000,
+    "bytes_per_s": 120_000,
+}
+FULL = Load(
+    processes=4, peers=49, crashing=(2, 2, 1, 1), killed=4,
+    publishers=2, batches=20, events=125, size=8, every_s=1.0, settings=SETTINGS,
+)  # fmt: skip
+QUICK = Load(
+    processes=2, peers=6, crashing=(1, 0), killed=1,
+    publishers=1, batches=8, events=20, size=8, every_s=0.25,
+    settings=SETTINGS | {"gossip_period_ns": 100_000_000, "view_size": 8},
+)  # fmt: skip
+
+
+def run(quick: bool) -> Result:
+    load = QUICK if quick else FULL
+    with Team() as team:
+        return measure(load, team)
+
+
+def measure(load: Load, team: Team) -> Result:
+    parts: list[Part] = []
+    contact = None
+    for number in range(load.processes):
+        part = team.start(MODULE, "peers", contact, load.peers, LOSS, number, load.settings)
+        parts.append(part)
+        contact = contact or part.hear(_PATIENCE_S)["address"]
+    doomed = team.start(MODULE, "peers", contact, load.killed, LOSS, 99, load.settings)
+    for part in (*parts[1:], doomed):
+        part.hear(_PATIENCE_S)
+    # Who has just joined takes what it hears of for what was before its time.
+    time.sleep((load.settings["settling_rounds"] + 2) * load.settings["gossip_period_ns"] / 1e9)
+    how = {
+        "publishers": load.publishers, "batches": load.batches, "events": load.events,
+        "size": load.size, "every_s": load.every_s,
+    }  # fmt: skip
+    for part in parts:
+        part.tell({"do": "publish", "how": how})
+    time.sleep(load.batches * load.every_s / 2)
+    doomed.process.kill()
+    for part, peers in zip(parts, load.crashing, strict=True):
+        part.tell({"do": "crash", "peers": peers})
+    published = [part.hear(_PATIENCE_S) for part in parts]
+    took = max(answer["took_s"] for answer in published)
+    return judge(load, _drained(parts, load.owed), took)
+
+
+def _drained(parts: list[Part], owed: int) -> list[dict[str, Any]]:
+    """What the processes report once everybody has everything, or it took too long."""
+    until = time.monotonic() + _DRAIN_S
+    while True:
+        time.sleep(2)
+        for part in parts:
+            part.tell({"do": "report"})
+        reports = [part.hear(_PATIENCE_S) for part in parts]
+        got = [sum(peer["got"].values()) for report in reports for peer in report["peers"]]
+        if min(got) >= owed or time.monotonic() > until:
+            for part in parts:
+                part.tell({"do": "end"})
+            return reports
+
+
+def judge(load: Load, reports: list[dict[str, Any]], took_s: float) -> Result:
+    peers = [peer for report in reports for peer in report["peers"]]
+    got = [sum(peer["got"].values()) for peer in peers]
+    budget = load.settings["bytes_per_s"]
+    most = max(peer["most_bytes_per_s"] for peer in peers)
+    events_per_s = load.owed / took_s
+    figures: dict[str, Figure] = {
+        "peers_at_the_end": len(peers),
+        "crashed": sum(load.crashing) + load.killed,
+        "events": load.owed,
+        "events_per_s": events_per_s,
+        "peers_with_everything": sum(each == load.owed for each in got),
+        "delivered_twice": sum(peer["twice"] for peer in peers),
+        "given_up_by_subscriptions": sum(peer["gaps"] for peer in peers),
+        "budget_bytes_per_s": budget,
+        "most_bytes_per_s": round(most),
+        "mean_bytes_sent": round(sum(peer["bytes_sent"] for peer in peers) / len(peers)),
+        "datagrams_received": sum(peer["datagrams_received"] for peer in peers),
+        "retrieved_events_asked": sum(peer["retrieval_asked"] for peer in peers),
+        "retrieval_abandoned": sum(peer["retrieval_abandoned"] for peer in peers),
+        "purged_young": sum(peer["purged_young"] for peer in peers),
+        "bytes_withheld": sum(peer["bytes_withheld"] for peer in peers),
+        "cpu_s": round(sum(report["cpu_s"] for report in reports), 1),
+    }
+    bars = [
+        Bar("delivery_ratio", RATIO_GOAL, "at least", sum(got) / (load.owed * len(got))),
+        Bar("events_per_s", 0.95 * load.events_per_s, "at least", events_per_s, "/s"),
+        Bar("bytes_per_peer_per_s", budget, "at most", most, "B/s"),
+    ]
+    return Result("gossip-peers", figures, bars)

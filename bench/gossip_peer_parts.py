@@ -1,0 +1,184 @@
+"""A process with many peers of one topic, for `bench gossip-peers`.
+
+Datagrams are lost on arrival, each with the same probability, before anything looks at them.
+"""
+
+import asyncio
+import resource
+import time
+from collections import deque
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import epicast
+from bench.rivals.processes import hear, play, tell
+from epicast.runtime.datagrams import DatagramPort
+
+TOPIC = "events"
+
+
+def lose_datagrams(loss: float, seed: int) -> None:
+    random = Random(seed).random
+    receive = DatagramPort.datagram_received
+
+    def lossy(self: DatagramPort, data: bytes, addr: tuple[str, int]) -> None:
+        if random() >= loss:
+            receive(self, data, addr)
+
+    DatagramPort.datagram_received = lossy  # type: ignore[method-assign]
+
+
+def watch_bytes() -> None:
+    """Have every port know the most it sent in any second. Called at the end of every step, when
+    what the step sent on connections is counted already."""
+    flush = DatagramPort.flush
+
+    def watched(self: DatagramPort) -> None:
+        flush(self)
+        meter = meters.setdefault(self, Meter())
+        meter.note(time.monotonic(), self._recorder.bytes_sent)
+
+    DatagramPort.flush = watched  # type: ignore[method-assign]
+
+
+class Meter:
+    """The most that was sent in any second, whenever it began."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._total = 0
+        self._recent: deque[tuple[float, int]] = deque()
+        self._in_window = 0
+
+    def note(self, now: float, total: int) -> None:
+        sent, self._total = total - self._total, total
+        if not sent:
+            return
+        self._recent.append((now, sent))
+        self._in_window += sent
+        while self._recent[0][0] <= now - 1:
+            self._in_window -= self._recent.popleft()[1]
+        self.most = max(self.most, self._in_window)
+
+
+meters: dict[DatagramPort, Meter] = {}
+
+
+class BenchPeer:
+    """A peer and what it got."""
+
+    def __init__(self, node: epicast.PeerNode, topic: epicast.Topic) -> None:
+        self.node = node
+        self.topic = topic
+        self.got: dict[int, NDArray[np.bool_]] = {}
+        self.twice = 0
+        self.gaps = 0
+        self.reading = asyncio.create_task(self._read(topic.subscribe()))
+
+    async def _read(self, subscription: epicast.TopicSubscription) -> None:
+        async for batch in subscription.batches():
+            if isinstance(batch, epicast.Gap):
+                self.gaps += batch.events
+                continue
+            had = self.got.get(batch.stream)
+            if had is None or len(had) <= batch.last:
+                grown = np.zeros(max(1024, 2 * batch.last), dtype=np.bool_)
+                if had is not None:
+                    grown[: len(had)] = had
+                had = self.got[batch.stream] = grown
+            part = had[batch.first : batch.last + 1]
+            self.twice += int(part.sum())
+            part[:] = True
+
+    def report(self) -> dict[str, Any]:
+        topic, port = self.topic.statistics(), self.node.statistics()
+        names = ("duplicates", "purged_young", "retrieval_asked", "retrieval_abandoned",
+                 "bytes_withheld")  # fmt: skip
+        return {
+            "got": {str(source): int(had.sum()) for source, had in self.got.items()},
+            "twice": self.twice,
+            "gaps": self.gaps,
+            "most_bytes_per_s": meters[self.node._driver._datagrams].most,  # type: ignore[union-attr]
+            "bytes_sent": port["bytes_sent"],
+            "datagrams_received": port["datagrams_received"],
+            **{name: topic[name] for name in names},
+        }
+
+
+class Process:
+    def __init__(self, config: epicast.LpbcastConfig) -> None:
+        self._config = config
+        self._peers: list[BenchPeer] = []
+        self._publishing: asyncio.Task[None] | None = None
+
+    async def open(self, contact: str | None, count: int) -> None:
+        """The first joins through the contact; ten at a time the others join through the first."""
+        for number in range(count):
+            contacts = [] if contact is None else [contact]
+            node = await epicast.join(*contacts, listen="127.0.0.1")
+            self._peers.append(BenchPeer(node, node.topic(TOPIC, config=self._config)))
+            if number % 10 == 0:
+                for peer in self._peers:
+                    await peer.topic.joined(120)
+            contact = self.address
+        for peer in self._peers:
+            await peer.topic.joined(120)
+
+    @property
+    def address(self) -> str:
+        return self._peers[0].node.address
+
+    async def obey(self) -> None:
+        while (order := await asyncio.to_thread(hear))["do"] != "end":
+            if order["do"] == "publish":
+                self._publishing = asyncio.create_task(self._publish(**order["how"]))
+            elif order["do"] == "crash":
+                for _ in range(order["peers"]):
+                    peer = self._peers.pop()
+                    peer.reading.cancel()
+                    await peer.node.abort()
+            else:
+                tell({
+                    "peers": [peer.report() for peer in self._peers],
+                    "cpu_s": sum(resource.getrusage(resource.RUSAGE_SELF)[:2]),
+                })  # fmt: skip
+
+    async def _publish(
+        self, publishers: int, batches: int, events: int, size: int, every_s: float
+    ) -> None:
+        """The first peers publish so many batches, at even intervals."""
+        began = time.monotonic()
+        published: dict[str, int] = {}
+
+        async def one(peer: BenchPeer, phase: float) -> None:
+            for number in range(batches):
+                due = began + (number + phase) * every_s
+                await asyncio.sleep(max(0, due - time.monotonic()))
+                last = await peer.topic.publish_many([b"%0*d" % (size, number)] * events)
+                published[str(peer.node.id)] = last
+
+        chosen = self._peers[:publishers]
+        await asyncio.gather(*(one(peer, n / publishers) for n, peer in enumerate(chosen)))
+        tell({"published": published, "took_s": time.monotonic() - began})
+
+
+def peers(
+    contact: str | None, count: int, loss: float, seed: int, settings: dict[str, Any]
+) -> None:
+    lose_datagrams(loss, seed)
+    watch_bytes()
+
+    async def main() -> None:
+        process = Process(epicast.LpbcastConfig(**settings))
+        await process.open(contact, count)
+        tell({"address": process.address})
+        await process.obey()
+
+    epicast.run(main())
+
+
+if __name__ == "__main__":
+    play({"peers": peers})

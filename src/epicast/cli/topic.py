@@ -1,0 +1,248 @@
+"""`epicast topic`: take part in a topic among peers from the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epicast.cli.connecting import CaOption, CertificateOption, KeyOption
+from epicast.cli.output import bytes_field, print_json, print_table, say
+from epicast.cli.serving import JsonOption
+
+if TYPE_CHECKING:
+    from epicast.client import PeerNode, Topic, TopicItem
+    from epicast.client.topics import Joining
+
+app = typer.Typer(no_args_is_help=True, help="Topics among peers: no proxy is needed.")
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Of the topic.")]
+ContactOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--contact", metavar="HOST:PORT", help="A peer to join through; may be given several times."
+    ),
+]
+ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        metavar="HOST:PORT",
+        help="Where others reach this peer.",
+        show_default="any port, at the address towards the contact",
+    ),
+]
+ModeOption = Annotated[
+    str | None, typer.Option("--mode", help="How events spread.", show_default="gossip")
+]
+GeoplexOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--geoplex", metavar="FILE", help="A geoplex.toml that declares the topic: contacts, mode."
+    ),
+]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", min=0.1, help="Seconds to join in; then it is an error.")
+]
+
+
+def register(parent: typer.Typer) -> None:
+    parent.add_typer(app, name="topic")
+
+
+@app.command("join")
+def join(
+    name: NameArgument,
+    contact: ContactOption = None,
+    listen: ListenOption = None,
+    mode: ModeOption = None,
+    geoplex: GeoplexOption = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
+    ca: CaOption = None,
+    certificate: CertificateOption = None,
+    key_file: KeyOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Join a topic and print its events as they come, until Ctrl-C.
+
+    A line is who published the event and its number, its key and its value, separated by tabs.
+    Without a contact this is the first peer. One that cannot be reached is tried again and again.
+
+      epicast topic join chat --listen 127.0.0.1:7500
+
+      epicast topic join chat --contact 127.0.0.1:7500 --json
+    """
+    peer = _peer(contact, listen, geoplex, ca, certificate, key_file)
+
+    async def main() -> None:
+        async with peer as node:
+            topic = node.topic(name, mode)
+            subscription = topic.subscribe()
+            say(f"This peer is {node.address}: others may join through it.")
+            left = count
+            async for item in subscription:
+                _print(item, as_json)
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        return
+
+    try:
+        _run(main())
+    except BrokenPipeError:
+        # Whoever read this has enough. Python would complain once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@app.command("publish")
+def publish(
+    name: NameArgument,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(help="Publish this event; may be given several times."),
+    ] = None,
+    key: Annotated[str, typer.Option(help="Of every event.", show_default="none")] = "",
+    contact: ContactOption = None,
+    listen: ListenOption = None,
+    mode: ModeOption = None,
+    geoplex: GeoplexOption = None,
+    timeout: TimeoutOption = 10.0,
+    stay: Annotated[
+        float,
+        typer.Option(min=0.0, help="Seconds to stay afterwards: events spread by being passed on."),
+    ] = 2.0,
+    ca: CaOption = None,
+    certificate: CertificateOption = None,
+    key_file: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Join a topic, publish events, and leave once they had time to spread.
+
+    The events are those of --value, or else the lines of stdin.
+
+      epicast topic publish chat --contact 127.0.0.1:7500 --value hello
+    """
+    peer = _peer(contact, listen, geoplex, ca, certificate, key_file)
+    if value is None:
+        values = [line.rstrip(b"\n") for line in sys.stdin.buffer]
+    else:
+        values = [each.encode() for each in value]
+    if not values:
+        raise typer.BadParameter("nothing to publish: give --value, or lines on stdin")
+
+    async def main() -> tuple[PeerNode, int]:
+        from epicast.runtime.waiting import Bell
+
+        async with peer as node:
+            topic = node.topic(name, mode)
+            await topic.joined(timeout)
+            keys = [key.encode()] * len(values) if key else None
+            last = await topic.publish_many(values, keys)
+            await Bell().wait(stay)
+            return node, last
+
+    node, last = _run(main())
+    if as_json:
+        print_json({"topic": name, "source": f"{node.id:016x}", "events": len(values)})
+    else:
+        say(f"Published {last} events to {name!r}.")
+
+
+@app.command("status")
+def status(
+    name: NameArgument,
+    contact: ContactOption = None,
+    listen: ListenOption = None,
+    mode: ModeOption = None,
+    geoplex: GeoplexOption = None,
+    timeout: TimeoutOption = 10.0,
+    watch: Annotated[float, typer.Option(min=0.1, help="Seconds to watch the topic for.")] = 2.0,
+    ca: CaOption = None,
+    certificate: CertificateOption = None,
+    key_file: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Join a topic for a moment and say what a peer sees of it.
+
+    There is nobody who knows all of a topic: these are the counters of one more member. Exit
+    status 2 if it cannot be joined.
+    """
+    peer = _peer(contact, listen, geoplex, ca, certificate, key_file)
+
+    async def main() -> dict[str, Any]:
+        from epicast.runtime.waiting import Bell
+
+        async with peer as node:
+            topic = node.topic(name, mode)
+            await topic.joined(timeout)
+            await Bell().wait(watch)
+            return _described(node, topic, watch)
+
+    described = _run(main())
+    if as_json:
+        print_json(described)
+    else:
+        print_table(("", "here"), [(key, f"{value}") for key, value in described.items()])
+
+
+def _peer(
+    contact: list[str] | None,
+    listen: str | None,
+    geoplex: Path | None,
+    ca: Path | None,
+    certificate: Path | None,
+    key_file: Path | None,
+) -> Joining:
+    from epicast.client import TlsOptions, join
+
+    contacts = contact or []
+    tls = None
+    if any(each.startswith("epicasts://") for each in contacts):
+        tls = TlsOptions(ca=ca, certificate=certificate, key=key_file)
+    return join(*contacts, listen=listen, geoplex=geoplex, tls=tls)
+
+
+def _run(main: Coroutine[Any, Any, Any]) -> Any:
+    import logging
+
+    from epicast.runtime import run
+
+    logging.basicConfig(format="epicast: %(message)s", level=logging.WARNING)
+    return run(main)
+
+
+def _print(item: TopicItem, as_json: bool) -> None:
+    from msgspec.json import encode
+
+    from epicast.client import Gap
+
+    if isinstance(item, Gap):
+        fields: dict[str, Any] = {"kind": "gap", "events": item.events}
+        line = b"# %d events were given up: too slow\n" % item.events
+    else:
+        source = f"{item.stream:016x}"
+        fields = {"kind": "data", "source": source, "seq": item.seq, "time_ns": item.time}
+        fields |= bytes_field("key", item.key) | bytes_field("value", item.payload)
+        line = b"%s/%d\t%s\t%s\n" % (source.encode(), item.seq, item.key, item.payload)
+    sys.stdout.buffer.write(encode(fields) + b"\n" if as_json else line)
+    sys.stdout.buffer.flush()
+
+
+def _described(node: PeerNode, topic: Topic, watched: float) -> dict[str, Any]:
+    port = node.statistics()
+    dropped = sum(number for name, number in port.items() if name.startswith("drop."))
+    return {
+        "topic": topic.name,
+        "mode": topic.mode,
+        "state": topic.state,
+        "address": node.address,
+        **{name: number for name, number in topic.statistics().items() if number},
+        "watched_s": watched,
+        "bytes_sent": port["bytes_sent"],
+        "bytes_received": port["bytes_received"],
+        "dropped_messages": dropped,
+    }

@@ -1,0 +1,306 @@
+"""A peer: a node of an application that takes part in topics, on one port of its own."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from random import Random
+from types import TracebackType
+from typing import Any
+
+from msgspec import Struct
+
+from epicast.client.addresses import address_towards, parse_contacts
+from epicast.client.credentials import Credentials
+from epicast.client.errors import AccessDenied, Closed
+from epicast.client.topics.contacts import ContactSeeker
+from epicast.client.topics.topic import Topic
+from epicast.core import MAX_NODE_ID, Config, ConfigError, EpicastError, EventBatch, NodeId, Peer
+from epicast.core.effects import Publication
+from epicast.core.host import Host, HostConfig
+from epicast.deployment import Action, Geoplex, topic_id
+from epicast.deployment.addresses import Address
+from epicast.deployment.naming import NAME_RULE, is_name
+from epicast.deployment.sections import MAX_CONTACTS
+from epicast.protocols.topic_modes import (
+    DEFAULT_MODE,
+    checked_config,
+    declared_config,
+    topic_mode,
+)
+from epicast.runtime import NodeDriver
+from epicast.runtime.gate import NeighbourGate, Security
+from epicast.runtime.limits import Limits
+from epicast.runtime.waiting import Outcome, end_task, spawn
+
+LOOPBACK = "127.0.0.1"
+
+
+class PeerOptions(Struct, frozen=True, kw_only=True):
+    """See `join`."""
+
+    host: str = ""
+    """Where it listens; empty: the address of this machine towards `towards`, or loopback."""
+    port: int = 0
+    towards: Address | None = None
+    contacts: tuple[Address, ...] = ()
+    cluster: str
+    geoplex: Geoplex | None = None
+    credentials: Credentials | None = None
+    limits: Limits | None = None
+
+    def __post_init__(self) -> None:
+        check_contacts(self.contacts)
+        proof = self.credentials
+        if proof is not None and not proof.has_certificate:
+            raise ConfigError(
+                "topics over encrypted connections: peers know each other by certificates, not by "
+                "tokens: give tls= one made with `epicast certificate agent`"
+            )
+        if proof is None and self.geoplex is not None and self.geoplex.security is not None:
+            raise ConfigError(
+                f"{self.geoplex.source_name} has a table [security], so topics run over encrypted "
+                "connections: give tls= a certificate made with `epicast certificate agent`, and "
+                "contacts as epicasts://HOST:PORT"
+            )
+
+
+class PeerNode:
+    """Made by `join`. `topic` may be called before it listens: topics wait for that."""
+
+    def __init__(self, options: PeerOptions) -> None:
+        self.id: NodeId = random_id()
+        """Who its events come from; another one each time."""
+        self._options = options
+        self._driver: NodeDriver | None = None
+        self._host: Host | None = None
+        self._listening: Outcome[None] = Outcome()
+        self._over: EpicastError | None = None
+        self._topics: dict[int, Topic] = {}
+        self._next_sequences: dict[int, int] = {}
+        """By topic: a topic that is left and joined again goes on where it was."""
+        self._rng = Random(random_id())
+        self._life: Any = spawn(self._live())
+
+    # -- life ------------------------------------------------------------------------------------
+
+    async def ready(self) -> None:
+        """Until it listens; raises why it cannot."""
+        await self._listening.wait()
+
+    @property
+    def address(self) -> str:
+        """Where others reach it, as they write it in `join`."""
+        return str(Address(self.peer.host, self.peer.port))
+
+    @property
+    def peer(self) -> Peer:
+        return self._running[0].node
+
+    @property
+    def _running(self) -> tuple[NodeDriver, Host]:
+        if self._driver is None or self._host is None:
+            raise Closed("the node does not listen yet: await its `ready` first")
+        return self._driver, self._host
+
+    async def _live(self) -> None:
+        options = self._options
+        try:
+            towards = options.towards
+            driver = self._driver = NodeDriver(
+                self.id,
+                options.host or (LOOPBACK if towards is None else address_towards(towards)),
+                options.port,
+                limits=options.limits,
+                cluster=options.cluster,
+                seed=random_id(),
+                on_topic_delivery=self._on_topic_delivery,
+                on_refuse=self._on_refuse,
+                security=_security(options),
+            )
+            host = Host(await driver.listen(), HostConfig(), Random(random_id()))
+            await driver.start(host)
+            self._host = host
+        except Exception as error:
+            self._listening.fail(error)
+            self._end(error if isinstance(error, EpicastError) else Closed(repr(error)))
+            return
+        self._listening.resolve(None)
+        try:
+            await driver.wait()
+            self._end(Closed("the node was stopped"))
+        except Exception as error:
+            self._end(Closed(f"the node failed: {error!r}"))
+
+    async def close(self) -> None:
+        """Leave all topics politely and stop listening."""
+        await self._finish(politely=True)
+
+    async def abort(self) -> None:
+        """End at once without a word to anybody, as a crash would."""
+        await self._finish(politely=False)
+
+    async def _finish(self, *, politely: bool) -> None:
+        self._end(Closed("the node was closed"))
+        for topic in list(self._topics.values()):
+            await topic.give_up()
+        with suppress(Exception):  # whose business it is has heard of it
+            await self._listening.wait()
+        if self._driver is not None:
+            await (self._driver.stop() if politely else self._driver.abort())
+        await end_task(self._life)
+
+    def _end(self, error: EpicastError) -> None:
+        if self._over is None:
+            self._over = error
+            for topic in self._topics.values():
+                topic.end(error)
+
+    async def __aenter__(self) -> PeerNode:
+        await self.ready()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- topics ----------------------------------------------------------------------------------
+
+    def topic(
+        self,
+        name: str,
+        mode: str | None = None,
+        *,
+        config: Config | None = None,
+        contacts: Sequence[str] | None = None,
+    ) -> Topic:
+        """Join a topic, in the background. What is not given comes from the node's geoplex.toml, if
+        the topic is declared there, and from `join`."""
+        if self._over is not None:
+            raise self._over
+        if not is_name(name):
+            raise ConfigError(f"topic {name!r}: {NAME_RULE}")
+        geoplex = self._options.geoplex
+        declared = None if geoplex is None else geoplex.topics.get(name)
+        through = self._options.contacts or (() if declared is None else declared.contacts)
+        if contacts is not None:
+            through = self._parsed(contacts)
+        if mode is None:
+            mode = DEFAULT_MODE if declared is None else declared.mode
+        same_mode = declared is not None and declared.mode == mode
+        if config is None and geoplex is not None and same_mode:
+            config = declared_config(geoplex, name)
+        config = checked_config(mode, config)
+        self._check_rights(name)
+        number = topic_id(name, mode)
+        found = self._topics.get(number)
+        if found is None:
+            first = self._next_sequences.get(number, 1)
+            found = Topic(self, name, mode, number, config, through, first)
+            self._topics[number] = found
+        elif found.name != name:
+            raise ConfigError(
+                f"topics {name!r} and {found.name!r} have the same number by chance: rename one"
+            )
+        elif found.config != config:
+            raise ConfigError(f"topic {name!r} runs here with other settings: leave it first")
+        return found
+
+    def _parsed(self, contacts: Sequence[str]) -> tuple[Address, ...]:
+        addresses, encrypted = parse_contacts(contacts)
+        if encrypted and self._options.credentials is None:
+            raise ConfigError(
+                "contacts: epicasts:// is for a node that joined or connected with a certificate"
+            )
+        check_contacts(addresses)
+        return addresses
+
+    def _check_rights(self, topic: str) -> None:
+        """Peers have no list of identities: what not everybody may do, they cannot guard."""
+        access = self._options.geoplex.access() if self._options.geoplex is not None else None
+        if access is None:
+            return
+        for action in (Action.PUBLISH, Action.SUBSCRIBE):
+            if not access.everybody_may(action, topic, "topic"):
+                raise AccessDenied(
+                    f"topic {topic!r}: peers cannot check the rights of other peers, so a topic "
+                    'needs a right that lets "*" publish and subscribe to it'
+                )
+
+    def statistics(self) -> Mapping[str, int | float]:
+        """Counters of the port; what was dropped and why is under `drop.…` and `wire_error.…`."""
+        counters = {} if self._driver is None else self._driver.statistics()
+        return {**counters, "topics": len(self._topics)}
+
+    # -- for topics ------------------------------------------------------------------------------
+
+    def seeker(self, topic: Topic, contacts: Sequence[Address]) -> ContactSeeker:
+        proof = self._options.credentials
+        return ContactSeeker(
+            f"topic {topic.name}",
+            contacts,
+            self.id,
+            self._options.cluster,
+            None if proof is None else proof.for_finding(),
+            self._rng,
+            topic.report,
+        )
+
+    def start_topic(self, topic: Topic, contacts: Sequence[Peer]) -> None:
+        driver, host = self._running
+        rng = Random(self._rng.getrandbits(64))
+        protocol = topic_mode(topic.mode).make(driver.node, topic.config, rng)
+        host.add(topic.number, protocol, contacts)
+        driver.wake()
+
+    def stop_topic(self, topic: Topic) -> None:
+        driver, host = self._running
+        host.remove(topic.number)
+        driver.wake()
+
+    def forget_topic(self, topic: Topic) -> None:
+        self._next_sequences[topic.number] = topic.next_sequence
+        self._topics.pop(topic.number, None)
+
+    def has_heard(self, topic: Topic) -> bool:
+        return self._running[1].has_heard(topic.number)
+
+    def submit(self, batch: EventBatch, topic: int) -> Any:
+        """Queue a publication: None if there is room, or what to wait for."""
+        return self._running[0].submit(batch, topic=topic)
+
+    def topic_statistics(self, topic: Topic) -> Mapping[str, int | float]:
+        protocol = None if self._host is None else self._host.protocol(topic.number)
+        return {} if protocol is None else protocol.statistics()
+
+    # -- what the driver calls -------------------------------------------------------------------
+
+    def _on_topic_delivery(self, number: int, batch: EventBatch) -> None:
+        topic = self._topics.get(number)
+        if topic is not None:
+            topic.receive(batch)
+
+    def _on_refuse(self, publication: Publication, error: str) -> None:
+        topic = self._topics.get(publication.topic)
+        if topic is not None:
+            topic.on_refuse(publication.first, error)
+
+
+def check_contacts(contacts: Sequence[Address]) -> None:
+    if len(contacts) > MAX_CONTACTS:
+        raise ConfigError(f"contacts: {len(contacts)} are more than {MAX_CONTACTS}; a few will do")
+
+
+def _security(options: PeerOptions) -> Security | None:
+    if options.credentials is None:
+        return None
+    return Security(options.credentials.for_agent(), NeighbourGate(options.cluster, {}))
+
+
+def random_id() -> NodeId:
+    return 1 + secrets.randbelow(MAX_NODE_ID - 1)

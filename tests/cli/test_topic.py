@@ -1,0 +1,65 @@
+"""`epicast topic` with peers of this process and of others."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from epicast.cli import main
+from tests.cli.conftest import LAUNCH
+
+
+@contextmanager
+def joining(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that prints the events of a topic, and its address."""
+    command = [sys.executable, "-c", LAUNCH, "topic", "join", "chat", *options]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    try:
+        assert process.stderr is not None
+        yield process, process.stderr.readline().split()[3].rstrip(":")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_what_is_published_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with joining("--listen", "127.0.0.1", "--count", "3", "--json") as (process, address):
+        arguments = ["--contact", address, "--value", "one", "--value", "two", "--key", "k"]
+        assert main(["topic", "publish", "chat", *arguments, "--stay", "1", "--json"]) == 0
+        published = json.loads(capsys.readouterr().out)
+        assert published["events"] == 2
+        assert (
+            main(["topic", "status", "chat", "--contact", address, "--watch", "0.5", "--json"]) == 0
+        )
+        status = json.loads(capsys.readouterr().out)
+        assert (status["topic"], status["mode"], status["state"]) == ("chat", "gossip", "joined")
+        assert status["view"] >= 1 and status["bytes_sent"] > 0
+        assert main(["topic", "publish", "chat", "--contact", address, "--value", "three"]) == 0
+        lines = [json.loads(line) for line in process.communicate(timeout=60)[0].splitlines()]
+        assert process.returncode == 0
+    assert {line["value"] for line in lines} == {"one", "two", "three"}
+    first = [line for line in lines if line["value"] == "one"]
+    assert [(each["source"], each["seq"], each["key"]) for each in first] == [
+        (published["source"], 1, "k")
+    ]
+
+
+def test_a_dead_contact_is_an_error_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    began = time.monotonic()
+    arguments = ["--contact", "127.0.0.1:1", "--value", "x", "--timeout", "0.3"]
+    assert main(["topic", "publish", "chat", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert "topic 'chat' was not joined within 0.3 seconds" in error
+    assert "127.0.0.1:1 cannot be reached" in error
+    assert time.monotonic() - began < 60
+
+
+def test_an_unknown_mode_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topic", "status", "chat", "--mode", "gosip"]) == 2
+    assert "there is no topic mode 'gosip'; did you mean 'gossip'?" in capsys.readouterr().err

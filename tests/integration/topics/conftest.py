@@ -1,0 +1,3 @@
+from tests.integration.runtime.conftest import run
+
+__all__ = ["run"]
