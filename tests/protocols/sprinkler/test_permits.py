@@ -5,6 +5,7 @@ from random import Random
 from epicast.core import NodeId, Peer, Recovered
 from epicast.core.effects import Append, Drop, Notice, Read, SendAfterAppend
 from epicast.deployment import Action
+from epicast.protocols.reinforcement.messages import ViewExchange
 from epicast.protocols.sprinkler import (
     Agent,
     AgentConfig,
@@ -26,7 +27,6 @@ from epicast.protocols.sprinkler.messages import (
     StatusReply,
     StatusRequest,
     Subscribe,
-    ViewExchange,
     Welcome,
 )
 from epicast.protocols.sprinkler.moving.messages import (
