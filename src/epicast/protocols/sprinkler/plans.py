@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -11,6 +11,9 @@ from epicast.deployment import Geoplex
 from epicast.protocols.sprinkler.chain.configuration import ChainPlan
 from epicast.protocols.sprinkler.infos import stream_info
 from epicast.protocols.sprinkler.messages import StreamInfo
+
+Status = Callable[[], bytes]
+"""What to tell those who ask how things are."""
 
 
 class RegionFacts(Struct, frozen=True):

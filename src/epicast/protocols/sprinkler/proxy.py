@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from epicast.core import (
@@ -42,16 +42,13 @@ from epicast.protocols.sprinkler.messages import (
     Welcome,
 )
 from epicast.protocols.sprinkler.permits import Permit, permit_all
-from epicast.protocols.sprinkler.plans import ProxyPlan
+from epicast.protocols.sprinkler.plans import ProxyPlan, Status
 from epicast.protocols.sprinkler.publications import Admit, Publications
 from epicast.protocols.sprinkler.relays import Relays, refusal
 from epicast.protocols.sprinkler.requests import Requests
 from epicast.protocols.sprinkler.sources import Sources
 from epicast.protocols.sprinkler.speakers import Speakers
 from epicast.protocols.sprinkler.states import StreamState
-
-Status = Callable[[], bytes]
-"""What to tell those who ask how things are."""
 
 
 class Proxy(GossipingProxy):

@@ -123,7 +123,7 @@ class ChainedRun:
             ),
             check_addresses=True,
             trace=trace,
-            witness=self.truth.may_be_shown,
+            witness=self._witness,
         )
         self.simulation = self.geo.simulation
         self.truth.of_chains = {
@@ -144,6 +144,9 @@ class ChainedRun:
             publication
         )
         simulation.on_refuse = self._on_refuse
+
+    def _witness(self, stream: int, end: int, batches: Sequence[EventBatch], news: bool) -> None:
+        self.truth.may_be_shown(stream, end, batches, news)
 
     def _rng(self, purpose: str) -> Random:
         return Random(derive_seed(self.seed, purpose))

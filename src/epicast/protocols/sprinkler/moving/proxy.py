@@ -26,8 +26,7 @@ from epicast.protocols.sprinkler.moving.messages import (
 from epicast.protocols.sprinkler.moving.tenant import TenantProxy
 from epicast.protocols.sprinkler.moving.tenure import Tenure
 from epicast.protocols.sprinkler.permits import Permit, permit_all
-from epicast.protocols.sprinkler.plans import ProxyPlan
-from epicast.protocols.sprinkler.proxy import Status
+from epicast.protocols.sprinkler.plans import ProxyPlan, Status
 from epicast.protocols.sprinkler.publications import Admit
 from epicast.protocols.sprinkler.states import StreamState
 

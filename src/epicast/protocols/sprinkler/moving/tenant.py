@@ -38,8 +38,8 @@ from epicast.protocols.sprinkler.moving.messages import Ownerships
 from epicast.protocols.sprinkler.moving.publishers import KnownPublishers
 from epicast.protocols.sprinkler.moving.tenure import Tenure, lost_by
 from epicast.protocols.sprinkler.permits import Permit, permit_all
-from epicast.protocols.sprinkler.plans import ProxyPlan
-from epicast.protocols.sprinkler.proxy import Proxy, Status
+from epicast.protocols.sprinkler.plans import ProxyPlan, Status
+from epicast.protocols.sprinkler.proxy import Proxy
 from epicast.protocols.sprinkler.publications import Admit
 from epicast.protocols.sprinkler.relays import refusal
 from epicast.protocols.sprinkler.states import StreamState
