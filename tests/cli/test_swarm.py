@@ -27,8 +27,9 @@ def test_time_is_a_limit(capsys: pytest.CaptureFixture[str]):
     assert json.loads(capsys.readouterr().out)["seeds"] == 1
 
 
+@pytest.mark.parametrize("first", ["1", "8"], ids=["chains", "streams"])
 def test_a_failure_is_repeated_by_the_line_it_prints(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    first: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     honest = Oracles.on_publish
 
@@ -38,7 +39,7 @@ def test_a_failure_is_repeated_by_the_line_it_prints(
             raise Broken(f"{self.published} published, {self.delivered} delivered")
 
     monkeypatch.setattr(Oracles, "on_publish", suspicious)
-    assert main(["swarm", "--first", "7", "--jobs", "1", "--stop", "--json"]) == 1
+    assert main(["swarm", "--first", first, "--jobs", "1", "--stop", "--json"]) == 1
     (failed,) = json.loads(capsys.readouterr().out)["failed"]
     what, line = failed["failure"].rsplit("\nrepeat with: epicast ", 1)
     assert " published, " in what

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from epicast.core import EventBatch, Run
 from epicast.log import (
     GcPolicy,
+    History,
     HistoryGone,
     KeyTooLong,
     LogConfig,
@@ -18,6 +21,7 @@ from epicast.log import (
     gc_payload,
     parse,
 )
+from epicast.log.simulated import SimulatedDisk
 from tests.log.stores import every_store, store
 from tests.log.streams import everything
 
@@ -309,6 +313,28 @@ def test_max_age_becomes_a_gc_event(kind: str) -> None:
         assert [event.seq for event in everything(history)] == [12]
         assert history.expiry(10_000) is None, "GC events alone are not worth another one"
         history.close()
+
+
+def test_what_compaction_writes_names_all_who_are_heard_in_it() -> None:
+    """Everything behind it may be lost one day, and then it is all there is to know them by."""
+    disk = SimulatedDisk(Random(1))
+    config = LogConfig(segment_bytes=4096, window_bytes=4096)
+    history = History(disk, 7, policy=LATEST, config=config)
+    for turn in range(100):
+        run = Run(11 + turn % 3, 10 * turn + 1, 10)
+        keys = [b"%d" % (at % 7) for at in range(10)]
+        batch = EventBatch.build(7, 10 * turn + 1, [b"x" * 50] * 10, keys=keys, runs=[run])
+        history.append(batch)
+    while history.compact():
+        pass
+    history.close()
+    later = [name for name in disk.names() if name.endswith(".seg")][1:]
+    for name in later:
+        disk.remove(name)
+    history = History(disk, 7, policy=LATEST, config=config)
+    assert history.end >= 500, "most of it was rewritten"
+    turns = history.end // 10
+    assert history.publishers() == {11 + turn % 3: 10 * turn + 10 for turn in range(turns)}
 
 
 @every_store

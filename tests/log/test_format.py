@@ -5,6 +5,7 @@ None must be recorded again for a version that is out.
 
 * `version1`: every batch has offsets.
 * `version1_even`: batches of events that are all alike have their lengths instead.
+* `version1_named`: rewritten batches name everybody heard in them, also who was heard again later.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from epicast.log import DiskDirectory, GcPolicy, History, LogConfig, TooNew, gc_
 from tests.log.streams import everything
 
 FIXTURES = Path(__file__).parent / "fixtures"
-NEWEST = FIXTURES / "version1_even"
+NEWEST = FIXTURES / "version1_named"
 POLICY = GcPolicy(latest_per_key=True)
 CONFIG = LogConfig(segment_bytes=4096, window_bytes=4096)
 
@@ -61,7 +62,7 @@ def write(path: Path) -> list[Path]:
     return sorted(path.glob("*.seg"))
 
 
-@pytest.mark.parametrize("name", ["version1", "version1_even"])
+@pytest.mark.parametrize("name", ["version1", "version1_even", "version1_named"])
 def test_version_1_is_still_read(tmp_path: Path, name: str) -> None:
     copy = tmp_path / "log"
     shutil.copytree(FIXTURES / name, copy)

@@ -42,7 +42,7 @@ def swarm(
         int | None, typer.Option(min=0, help="Run this one only: how a failure is repeated.")
     ] = None,
     kind: Annotated[
-        Literal["streams", "membership"] | None,
+        Literal["streams", "chains", "membership"] | None,
         typer.Option(help="With --seed: what is drawn from it.", show_default="as in a campaign"),
     ] = None,
     without: Annotated[
@@ -158,22 +158,22 @@ def _report(
 
 def _run_one(
     seed: int,
-    kind: Literal["streams", "membership"] | None,
+    kind: Literal["streams", "chains", "membership"] | None,
     without: str,
     explain: bool,
     as_json: bool,
 ) -> None:
-    from epicast.sim.campaign.drawing import draw_plan
     from epicast.sim.campaign.ledger import Tally
-    from epicast.sim.campaign.running import kind_of, replay_line, run_seed, shrink
+    from epicast.sim.campaign.running import kind_of, plan_of, replay_line, run_seed, shrink
 
     try:
         left_out = {int(number) for number in without.split(",") if number}
     except ValueError:
         raise typer.BadParameter(f"{without!r}: expected numbers of faults, such as 2,5") from None
-    about_streams = (kind or kind_of(seed)) == "streams"
+    kind = kind or kind_of(seed)
+    about_streams = kind != "membership"
     if explain and about_streams:
-        for line in draw_plan(seed).describe():
+        for line in plan_of(seed, kind).describe():
             say(line)
     result = run_seed(seed, kind, left_out)
     tally = Tally()
@@ -182,9 +182,9 @@ def _run_one(
     _report(seed, tally, [result.core_s], failures, result.core_s, None, as_json)
     if result.failure:
         if explain and about_streams and not left_out:
-            needless = shrink(seed)
+            needless = shrink(seed, kind)
             if needless:
-                say(f"fails with fewer faults, too: {replay_line(seed, needless)}")
+                say(f"fails with fewer faults, too: {replay_line(seed, kind, needless)}")
         raise typer.Exit(1)
 
 

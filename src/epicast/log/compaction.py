@@ -7,6 +7,9 @@ another one covers already, and removes them.
 
 An event is left out because of a later one that collects it. So before the new file counts, the
 history syncs: a crash must not keep the tombstone and lose the collector.
+
+What is left out still tells how far its publisher was: if everything behind the new file is lost
+one day, whoever numbers the stream must know it. So all records are looked at, live or not.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from numpy.typing import NDArray
 from epicast.log.config import LogConfig
 from epicast.log.live import LiveSet
 from epicast.log.merging import ROW_BYTES, merged
-from epicast.log.publishers import Publishers
+from epicast.log.publishers import Heard, runs_in
 from epicast.log.records import framed
 from epicast.log.rows import Rows, Scanner
 from epicast.log.segment import HEADER_BYTES, Header, OpenFiles, Segment, segment_name
@@ -36,7 +39,6 @@ class Rewrite:
         files: OpenFiles,
         sources: Sequence[Segment],
         live: LiveSet,
-        publishers: Publishers,
     ) -> None:
         self.sources = list(sources)
         first, last = sources[0].first, sources[-1].last
@@ -44,7 +46,8 @@ class Rewrite:
         self.result = Segment(files, TEMPORARY, self._header, sources[0].interval)
         self._files = files
         self._live = live
-        self._publishers = publishers
+        self._heard = Heard()
+        """Since the last batch that was written."""
         self._scanner = Scanner()
         self._source = 0
         self._at = HEADER_BYTES
@@ -64,23 +67,22 @@ class Rewrite:
         done = 0
         while done < max_bytes and not self.is_done:
             source = self.sources[self._source]
-            live = self._live.next(max(self._covered + 1, source.first), source.last)
-            if live is None:
+            if self._at >= source.size:
                 self._leave(source)
                 continue
-            self._at = max(self._at, source.position_before(live))
             view = source.window(self._at, window_bytes)
             self._at += len(view)
             done += len(view)
-            rows = self._scanner.list_records(view, 0, len(view))
-            last = rows.last
-            rows = self._scanner.pick(rows, self._live.members(live, last))
+            records = self._scanner.list_records(view, 0, len(view))
+            first, last = records.first, records.last
+            self._heard.take(runs_in(records), first, last)
+            rows = self._scanner.pick(records, self._live.members(first, last))
             if rows.count:
                 self._write(rows, last)
         return done
 
     def _leave(self, source: Segment) -> None:
-        """Nothing more of it is live. The last one says that of everything up to its end."""
+        """It is done. Behind the last one, nothing is live up to its end."""
         if source is self.sources[-1] and self._covered < source.last:
             self._write(Rows.empty(), source.last)
         self._source += 1
@@ -109,7 +111,7 @@ class Rewrite:
     def _write(self, rows: Rows, last: int) -> None:
         """A batch of what is live, which also covers what is not, here and just before."""
         first = self._covered + 1
-        runs = self._publishers.runs_between(first, last)
+        runs, self._heard = self._heard.runs(first, last), Heard()
         batch = merged(self.result.stream, self.result.epoch, first, last, rows, runs)
         record = framed(batch, checked=not self._files.directory.volatile)
         self._files.get(TEMPORARY).append([record])

@@ -8,7 +8,6 @@ from epicast.log.compaction import Rewrite, choose
 from epicast.log.config import LogConfig
 from epicast.log.errors import LogError
 from epicast.log.live import LiveSet
-from epicast.log.publishers import Publishers
 from epicast.log.segments import Segments
 
 _LEAST_STEP = 64 << 10
@@ -20,7 +19,6 @@ class Compactor:
         self,
         segments: Segments,
         live: LiveSet,
-        publishers: Publishers,
         sync: Callable[[], int],
         config: LogConfig,
     ) -> None:
@@ -28,7 +26,6 @@ class Compactor:
         self.rewritten_bytes = 0
         self._segments = segments
         self._live = live
-        self._publishers = publishers
         self._sync = sync
         self._config = config
         self._rewrite: Rewrite | None = None
@@ -83,6 +80,6 @@ class Compactor:
     def _start(self) -> Rewrite | None:
         sources, size_hint = choose(self._segments.sealed, self._live, self._config)
         if sources:
-            self._rewrite = Rewrite(self._segments.files, sources, self._live, self._publishers)
+            self._rewrite = Rewrite(self._segments.files, sources, self._live)
             self._rewrite.begin(size_hint)
         return self._rewrite

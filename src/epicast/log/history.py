@@ -317,7 +317,7 @@ class History:
             self.stream, live, self._publishers, segments.find, config.window_bytes,
             names_publishers=config.names_publishers,
         )  # fmt: skip
-        self._compactor = Compactor(segments, live, self._publishers, self.sync, config)
+        self._compactor = Compactor(segments, live, self.sync, config)
 
     def _scan(self, first: int, last: int) -> Iterator[Rows]:
         return self._reader.scan(max(first, self.start), last)

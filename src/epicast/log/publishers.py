@@ -2,7 +2,8 @@
 
 A stored batch names the publisher of every number. A batch that reading or compaction puts together
 from others names only the last number of each publisher; that is all a history needs to know,
-however much of it was collected, and it is no more than there are publishers.
+however much of it was collected, and it is no more than there are publishers. What compaction
+writes names everybody who is heard in it, also who was heard again behind it: that may be lost.
 """
 
 from __future__ import annotations
@@ -55,16 +56,30 @@ class Publishers:
         return _spread(self._order[low:high], first, last)
 
 
+class Heard:
+    """By publisher: where it was last heard in a stretch of stored runs, and its number there."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[int, int]] = {}
+
+    def take(self, stored: Sequence[StoredRun], first: int, last: int) -> None:
+        """What stored runs say about these numbers, which follow those before."""
+        for publisher, last_of_publisher, begin, end in stored:
+            beyond = max(0, end - last)
+            if publisher != UNKNOWN_PUBLISHER and end >= first and begin <= last:
+                self._last[publisher] = (end - beyond, last_of_publisher - beyond)
+
+    def runs(self, first: int, last: int) -> tuple[Run, ...]:
+        """Runs that add up to first..last and name each publisher heard there."""
+        known = sorted((seq, who, highest) for who, (seq, highest) in self._last.items())
+        return _spread(known, first, last)
+
+
 def last_runs(stored: Sequence[StoredRun], first: int, last: int) -> tuple[Run, ...]:
-    """The same, of what stored runs say about these numbers."""
-    found: dict[int, tuple[int, int]] = {}
-    for publisher, last_of_publisher, begin, end in stored:
-        beyond = max(0, end - last)
-        if publisher != UNKNOWN_PUBLISHER and end >= first and begin <= last:
-            found[publisher] = (end - beyond, last_of_publisher - beyond)
-    return _spread(
-        sorted((seq, who, highest) for who, (seq, highest) in found.items()), first, last
-    )
+    """The same, of one stretch."""
+    heard = Heard()
+    heard.take(stored, first, last)
+    return heard.runs(first, last)
 
 
 def _spread(known: Sequence[tuple[int, int, int]], first: int, last: int) -> tuple[Run, ...]:

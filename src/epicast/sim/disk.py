@@ -119,6 +119,10 @@ class SimDisk:
             self._streams.clear()
             self._saved.clear()
 
+    def saved(self, name: str) -> bytes | None:
+        """What was saved under a name, and is on disk."""
+        return self._saved.get(name)
+
     def recovered(self, incarnation: int) -> Recovered:
         ends, epochs, publishers = {}, {}, {}
         for stream, batches in self._streams.items():

@@ -7,14 +7,13 @@ crash what a real one would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any
 
 from msgspec import Struct
 
 from epicast.core import EventBatch, Recovered
-from epicast.core.effects import Write
+from epicast.core.effects import BeginEpoch, Write
 from epicast.core.epochs import new_epoch
 from epicast.log import GcPolicy, History, LogConfig, LogError, in_memory
 from epicast.log.restarts import may_have_lost, write
@@ -31,6 +30,14 @@ class KeptStream(Struct, frozen=True, kw_only=True):
     config: LogConfig
     owned: bool
     on_files: bool
+
+
+class Snapshot(Struct, frozen=True):
+    """What was durable at some moment."""
+
+    files: dict[int, dict[str, bytes]]
+    """By stream and name."""
+    saved: dict[str, bytes]
 
 
 class LogDisk(SimDisk):
@@ -54,6 +61,9 @@ class LogDisk(SimDisk):
         """Told of every batch that has become stable as its stream promises."""
         self.on_opened: Callable[[int, History], None] | None = None
         """Told of every history when the node starts."""
+        self.on_began: Callable[[int, int, bool], None] | None = None
+        """Told when a history goes on in another epoch, or anew: which, and whether it keeps what
+        it has."""
         self._replace_files()
 
     def _replace_files(self) -> None:
@@ -101,6 +111,8 @@ class LogDisk(SimDisk):
         self._histories.clear()
         if lose_everything:
             self._replace_files()
+        if not self.files:
+            self._saved.clear()  # who keeps no files keeps nothing
         for files in self.files.values():
             files.crash()
 
@@ -146,21 +158,30 @@ class LogDisk(SimDisk):
         ends: dict[int, int] = {}
         for stream, writes in by_stream.items():
             history = self._histories[stream]
+            before = (history.epoch, history.end)
             try:
                 write(history, writes)
                 if self.streams[stream].config.sync == "disk" and self.streams[stream].on_files:
                     history.sync()
             except (LogError, OSError) as error:
                 self._failures.append((stream, writes[0].first, str(error)))
+                if (history.epoch, history.end) != before:
+                    self._tell([each for each in writes if isinstance(each, BeginEpoch)])
                 continue
             batches = [each for each in writes if isinstance(each, EventBatch)]
             if batches:
                 ends[stream] = batches[-1].last
-            if self.on_stored is not None:
-                for batch in batches:
-                    self.on_stored(batch)
+            self._tell(writes)
         self._saved.update(commit.saves)
         return ends
+
+    def _tell(self, writes: Sequence[Write]) -> None:
+        for each in writes:
+            if isinstance(each, BeginEpoch):
+                if self.on_began is not None:
+                    self.on_began(each.stream, each.epoch, each.keeps)
+            elif self.on_stored is not None:
+                self.on_stored(each)
 
     def take_failures(self) -> list[tuple[int, int, str]]:
         failures, self._failures = self._failures, []
@@ -189,10 +210,12 @@ class LogDisk(SimDisk):
 
     # -- damage ----------------------------------------------------------------------------------
 
-    def snapshot(self, streams: list[int]) -> dict[int, Any]:
-        return {stream: self.files[stream].snapshot() for stream in streams}
+    def snapshot(self, streams: Sequence[int]) -> Snapshot:
+        files = {stream: self.files[stream].snapshot() for stream in streams}
+        return Snapshot(files, dict(self._saved))
 
-    def restore(self, snapshot: Mapping[int, Any]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Everything since is gone; the node is down."""
-        for stream, saved in snapshot.items():
-            self.files[stream].restore(saved)
+        for stream, files in snapshot.files.items():
+            self.files[stream].restore(files)
+        self._saved = dict(snapshot.saved)

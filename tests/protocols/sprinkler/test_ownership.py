@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epicast.core import EventBatch
+from epicast.core import EventBatch, Run
 from epicast.protocols.sprinkler import RefusalCode
 from epicast.protocols.sprinkler.messages import Publish
 from epicast.protocols.sprinkler.ownership import Ownership, Pending, Refusal
@@ -114,6 +114,19 @@ def test_a_failure_does_not_touch_what_begins_before_it():
     take(owned, publish(11, 15))
     assert owned.fail(6) == []
     assert [pending.seq for pending in owned.stabilise(15)] == [15]
+
+
+def test_what_history_names_is_forgotten_with_all_it_stands_for():
+    """A replica that cannot store is sent the same again, the second time from history, which names
+    the last number of a publisher only."""
+    owned = owner({99: 937})
+    batch = EventBatch.build(STREAM, 984, [b""] * 51)
+    for runs in ([Run(99, 938, 51)], [Run(0, 0, 50), Run(99, 988, 1)]):
+        owned.observe(batch.renumbered(STREAM, 1, 984, WALL, tuple(runs)))
+        owned.fail(984)
+        owned._state.fail(984)
+    taken = take(owned, publish(938, 51))
+    assert isinstance(taken, EventBatch) and taken.rows == 51
 
 
 def test_only_so_many_publishers_are_remembered():

@@ -1,13 +1,16 @@
 """What is drawn: everything that is named in the docs, from the seed alone."""
 
 from epicast.sim.campaign import draw_plan
-from epicast.sim.campaign.drawing import KINDS, TROUBLE_ENDS_NS
+from epicast.sim.campaign.drawing import TROUBLE_ENDS_NS
+from epicast.sim.campaign.drawing_faults import CHAIN_KINDS, KINDS
 
 PLANS = [draw_plan(seed) for seed in range(400)]
+CHAINS = [draw_plan(seed, chains=True) for seed in range(400)]
 
 
 def test_a_plan_depends_on_its_seed_alone():
     assert draw_plan(5) == draw_plan(5) != draw_plan(6)
+    assert draw_plan(5, chains=True) == draw_plan(5, chains=True) != draw_plan(5)
 
 
 def test_all_kinds_of_trouble_occur():
@@ -22,6 +25,21 @@ def test_all_kinds_of_trouble_occur():
     assert {cut.one_way for cut in cuts} == {True, False}
     assert {len(cut.pairs) > 1 for cut in cuts} == {True, False}
     assert sum(not plan.faults for plan in PLANS) < 100
+
+
+def test_chains_of_all_lengths_and_all_that_can_happen_to_them():
+    assert {len(plan.regions) for plan in CHAINS} == {1, 2, 3}
+    assert {plan.regions[0].replicas for plan in CHAINS} == {2, 3}
+    assert {region.replicas for plan in CHAINS for region in plan.regions} == {1, 2, 3}
+    assert all(region.replicas == 1 for plan in PLANS for region in plan.regions)
+    faults = [fault for plan in CHAINS for fault in plan.faults]
+    names = {type(fault).__name__ for fault in faults}
+    assert names >= {"CutNodes", "KillCoordination", "KillRegion", "Replace", "RollBack"}
+    assert len({draw.__name__ for draw in CHAIN_KINDS}) == 19
+    cuts = [fault for fault in faults if type(fault).__name__ == "CutNodes"]
+    assert {cut.one_way for cut in cuts} == {True, False}
+    assert {cut.one == "coordination" for cut in cuts} == {True, False}
+    assert {fault.replica for fault in faults if type(fault).__name__ == "Kill"} == {0, 1, 2}
 
 
 def test_geoplexes_of_all_shapes_occur():
@@ -43,7 +61,7 @@ def test_geoplexes_of_all_shapes_occur():
 
 
 def test_memory_is_the_most_a_region_without_files_promises():
-    for plan in PLANS:
+    for plan in PLANS + CHAINS:
         on_files = {region.name: region.on_files for region in plan.regions}
         assert all(on_files[each.owner] or each.ack == "memory" for each in plan.streams)
 

@@ -6,8 +6,9 @@ import pytest
 from epicast.core import EventBatch, EventKind, Publication, Run
 from epicast.log import GcPolicy, History, gc_payload
 from epicast.log.predicate import SeqBelow
-from epicast.sim.campaign.oracles import Oracles, Session
+from epicast.sim.campaign.oracles import Oracles
 from epicast.sim.campaign.truth import Broken, StreamTruth
+from epicast.sim.campaign.watched import Session
 
 STREAM, PUBLISHER, READER, EPOCH = 7, 50, 60, 100
 

@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from epicast.core import Trace
-from epicast.sim.campaign import CampaignRun, draw_plan, kind_of, run_seed
-from epicast.sim.campaign.running import SeedResult, run_seeds
+from epicast.sim.campaign import CampaignRun, kind_of, run_seed
+from epicast.sim.campaign.running import Kind, SeedResult, plan_of, run_seeds
 
-SEEDS = [seed for seed in range(40) if kind_of(seed) == "streams"]
+SEEDS = [seed for seed in range(40) if kind_of(seed) != "membership"]
 CHUNK = 4
 
 
@@ -23,13 +23,19 @@ def test_streams_survive(first):
     assert not any(failures), "\n\n".join(filter(None, failures))
 
 
-@pytest.mark.parametrize("seed", [274, 325, 1072, 2830])
+@pytest.mark.parametrize("seed", [274, 325, 912, 1072, 1915, 2830])
 def test_seeds_that_once_failed(seed):
     assert not run_seed(seed, "streams").failure
 
 
-def test_much_happens_in_a_run():
-    verdict = CampaignRun(draw_plan(16)).run()
+@pytest.mark.parametrize("seed", [10, 22, 267, 595, 597, 1653, 2977])
+def test_chains_that_once_failed(seed):
+    assert not run_seed(seed, "chains").failure
+
+
+@pytest.mark.parametrize("kind", ["streams", "chains"])
+def test_much_happens_in_a_run(kind):
+    verdict = CampaignRun(plan_of(16, kind)).run()
     assert not verdict.failure
     assert verdict.acknowledged > 100
     assert verdict.delivered > verdict.acknowledged
@@ -37,26 +43,28 @@ def test_much_happens_in_a_run():
     assert verdict.simulated_s > 8
 
 
-def test_of_all_seeds_a_tenth_is_about_membership():
+def test_a_tenth_of_all_seeds_is_about_membership_and_nearly_half_about_chains():
     kinds = [kind_of(seed) for seed in range(1000)]
     assert kinds.count("membership") == 100
-    assert kinds.count("streams") == 900
+    assert kinds.count("chains") == 400
+    assert kinds.count("streams") == 500
 
 
-def digest_of(seed: int) -> str:
+def digest_of(seed: int, kind: Kind) -> str:
     trace = Trace(keep=False)
-    assert not CampaignRun(draw_plan(seed), trace).run().failure
+    assert not CampaignRun(plan_of(seed, kind), trace).run().failure
     return trace.digest()
 
 
-def test_a_seed_is_one_run():
-    assert digest_of(7) == digest_of(7) != digest_of(8)
+@pytest.mark.parametrize("kind", ["streams", "chains"])
+def test_a_seed_is_one_run(kind):
+    assert digest_of(7, kind) == digest_of(7, kind) != digest_of(8, kind)
 
 
 def test_a_run_does_not_depend_on_how_python_hashes():
     script = (
         "from tests.sim.campaign.test_seeds import digest_of\n"
-        "print(digest_of(6))\n"
+        "print(digest_of(6, 'streams'), digest_of(6, 'chains'))\n"
     )  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     digests = {

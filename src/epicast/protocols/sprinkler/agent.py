@@ -78,8 +78,12 @@ class Agent(Edge[AgentConfig]):
         super().on_start(now, contacts, recovered, fx)
         assert self._proxy is not None
         self._view.add(self._proxy)
-        self._notifier.left_out = self._proxy.id
         self.timers.set("gossip", now + int(self.rng.random() * self.config.gossip_every_ns))
+
+    def _connect(self, fx: Effects) -> None:
+        super()._connect(fx)
+        assert self._proxy is not None
+        self._notifier.leave_out(self._proxy.id)
 
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
         if name == "notify":

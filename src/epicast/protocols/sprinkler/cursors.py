@@ -293,7 +293,9 @@ def visible_part(
     state: StreamState, first: int, end: int, batches: Sequence[EventBatch]
 ) -> list[EventBatch]:
     """What of a read may leave this node: of this epoch, from `first` on, up to `end`."""
-    found = []
+    found: list[EventBatch] = []
+    if first > end:  # a subscriber may have had more elsewhere
+        return found
     for batch in batches:
         if batch.epoch != state.epoch or batch.last < first or batch.first > end:
             continue

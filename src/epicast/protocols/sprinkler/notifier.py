@@ -13,8 +13,8 @@ from epicast.protocols.sprinkler.messages import Counter, Notify
 class Notifier:
     """News gathers during a step and goes out once, to the same F neighbours for a while."""
 
-    __slots__ = ("_batches", "_changed", "_config", "_connects", "_news", "_ride", "_shuffled_at",
-                 "_view", "left_out", "neighbors", "sent")  # fmt: skip
+    __slots__ = ("_batches", "_changed", "_config", "_connects", "_left_out", "_news", "_ride",
+                 "_shuffled_at", "_view", "neighbors", "sent")  # fmt: skip
 
     def __init__(self, config: RegionConfig, view: ReinforcedView, *, connects: bool) -> None:
         """`connects`: whether interest in neighbours is stated, so that lost ones are noticed."""
@@ -27,8 +27,7 @@ class Notifier:
         self._batches: list[EventBatch] = []
         self._ride = config.ride_bytes
         self.neighbors: dict[NodeId, Peer] = {}
-        self.left_out: NodeId = 0
-        """A member of the view that is not told: the proxy, which knows."""
+        self._left_out: NodeId = 0
         self.sent = 0
 
     def add(self, stream: int, batches: Sequence[EventBatch]) -> None:
@@ -36,6 +35,12 @@ class Notifier:
         if self._ride >= 0:
             self._ride -= sum(batch.wire_size() for batch in batches)
             self._batches += batches if self._ride >= 0 else ()
+
+    def leave_out(self, peer: NodeId) -> None:
+        """A member of the view that is not told: the proxy, which knows. Its connection must not be
+        given up with those of neighbours that are exchanged."""
+        self._left_out = peer
+        self.remove(peer)
 
     def remove(self, peer: NodeId) -> None:
         """A neighbour is gone; another takes its place at the next occasion."""
@@ -58,7 +63,7 @@ class Notifier:
 
     def _shuffle_if_due(self, now: int, fx: Effects) -> None:
         config = self._config
-        wanted = min(config.fanout, len(self._view) - (self.left_out in self._view))
+        wanted = min(config.fanout, len(self._view) - (self._left_out in self._view))
         due = self._shuffled_at is None or now - self._shuffled_at >= config.shuffle_time_ns
         if not due and not self._changed and len(self.neighbors) >= wanted:
             return
@@ -66,7 +71,7 @@ class Notifier:
             self._shuffled_at = now
         self._changed = False
         before = self.neighbors
-        chosen = self._view.sample(config.fanout, self.left_out)
+        chosen = self._view.sample(config.fanout, self._left_out)
         self.neighbors = {peer.id: peer for peer in chosen}
         introduce = fx.connect if self._connects else fx.know
         for peer_id, peer in self.neighbors.items():

@@ -30,10 +30,10 @@ class Pending(Struct, gc=False):
     seq: int
     regions: int
     """How many other regions must have it."""
-
-    @property
-    def first_seq(self) -> int:
-        return self.seq - (self.last - self.first)
+    first_seq: int = 0
+    """Where in the stream it begins, or something that it is stored with."""
+    before: int = 0
+    """The last number of its publisher that was known before it."""
 
 
 class Refusal(Struct, frozen=True):
@@ -79,8 +79,11 @@ class Ownership:
             del self._accepted[publisher]  # to be the most recent one
         self._accepted[publisher] = last
         self._unstable.append(
-            Pending(peer, message.path, publisher, first, last, numbered.last, regions)
-        )
+            Pending(
+                peer, message.path, publisher, first, last, numbered.last, regions,
+                numbered.first, first - 1,
+            )
+        )  # fmt: skip
         return numbered
 
     def observe(self, batch: EventBatch) -> None:
@@ -90,11 +93,17 @@ class Ownership:
             if not run.publisher:
                 continue  # not known any more: it has published since
             last = run.first + run.count - 1
-            if last > self._accepted.get(run.publisher, 0):
+            known = self._accepted.get(run.publisher, 0)
+            if last > known:
                 self._accepted.pop(run.publisher, None)  # to be the most recent one
                 self._accepted[run.publisher] = last
-                pending = Pending(0, (), run.publisher, run.first, last, batch.last, 0)
-                self._unstable.append(pending)
+                # What was put together from history names the last number only. It may stand for
+                # others, which must be forgotten with it if it cannot be stored.
+                self._unstable.append(
+                    Pending(
+                        0, (), run.publisher, run.first, last, batch.last, 0, batch.first, known
+                    )
+                )
 
     def start_over(self) -> None:
         """Everything of the stream is void."""
@@ -150,7 +159,7 @@ class Ownership:
         # By where a publication begins: behind what failed, something longer may be stored already.
         while self._unstable and self._unstable[-1].first_seq >= first:
             pending = self._unstable.pop()
-            self._accepted[pending.publisher] = pending.first - 1
+            self._accepted[pending.publisher] = pending.before
             failed.append(pending)
         failed.reverse()
         return failed

@@ -103,8 +103,13 @@ class Publications:
         """The head of the chain has numbered these, of a stream of this region."""
         self._owned[batch.stream][1].observe(batch)
 
+    def begin_epoch(self, stream: int) -> None:
+        """How far other regions were in the epoch before says nothing about this one."""
+        self._regional.begin_epoch(stream)
+
     def start_over(self, stream: int) -> None:
         self._owned[stream][1].start_over()
+        self._regional.begin_epoch(stream)
 
     def retire(self, fx: Effects) -> None:
         """Another replica is the head now: whoever waits is to ask there."""

@@ -66,6 +66,9 @@ class RegionalAcks:
             self._waiting[stream] = kept
         return done
 
+    def begin_epoch(self, stream: int) -> None:
+        self._counters.pop(stream, None)
+
     def retire(self, stream: int) -> list[Pending]:
         """Who waits is to ask somebody else."""
         return self._waiting.pop(stream, [])

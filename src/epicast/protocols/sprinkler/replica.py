@@ -77,6 +77,7 @@ class ReplicaProxy(ChainedOwner):
         self._links = ChainLinks(self._region_id, config, self._states)
         self._is_head = False
         self._doubtful: frozenset[int] = frozenset()
+        """Streams of which this replica may have lost what others had seen."""
         self._forgetting: set[int] = set()
         """Streams whose history is being replaced. That may fail, or end half done: until something
         is stored again, nothing is known of it."""
@@ -182,6 +183,8 @@ class ReplicaProxy(ChainedOwner):
             before = chain.tail
         self._links.rearrange(chain.epoch, before, successor, is_member=place is not None)
         self._publications.is_alone = len(chain.members) == 1
+        if place is not None and not self._is_alone():
+            self._doubtful = frozenset()  # it was let in with all that was ever shown
         self._adopt_tenures(now, fx)
         if self._links.is_head and not self._is_head:
             self._become_head(now, chain.epoch, fx)
@@ -231,6 +234,7 @@ class ReplicaProxy(ChainedOwner):
         by_the_clock = new_epoch(now + fx.wall_offset)
         state.epoch = max(state.epoch + 1, by_the_clock, self._keeper.chain.epoch)
         fx.begin_epoch(state.id, state.epoch, keeps=True)
+        self._publications.begin_epoch(state.id)
         state.recent.clear()
         self._cursors.epoch_changed(state, fx)
 
@@ -340,6 +344,8 @@ class ReplicaProxy(ChainedOwner):
             self._forgetting.discard(state.id)
             self._save_lineages(fx)
         self._links.send_stored(state, stored, fx)
+        if not self._links.is_member:
+            state.forget_hidden(self.config.window_bytes)  # who catches up may get everything
         if not self._show_and_tell(now, state, fx):
             self._links.report_stored(state, stored, fx)
 

@@ -93,8 +93,14 @@ class StreamState:
             self._hidden += stored
         return stored
 
+    def forget_hidden(self, most_bytes: int) -> None:
+        """Keep only the newest of what may not be shown yet at hand: the rest can be read again."""
+        while self.hidden_bytes > most_bytes and len(self._hidden) > 1:
+            self.hidden_bytes -= self._hidden.popleft().wire_size()
+
     def show(self, seq: int) -> list[EventBatch]:
-        """Everything up to `seq` may be shown, as far as it is here: what was not before."""
+        """Everything up to `seq` may be shown, as far as it is here: what was not before. Something
+        may be missing in front of it that is not at hand any more."""
         shown: list[EventBatch] = []
         hidden = self._hidden
         while hidden and hidden[0].first <= seq:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from epicast.core import EventBatch, EventKind
 from epicast.core.sampling import derive_seed
 from epicast.log import gc_payload, parse
-from epicast.sim.campaign.oracles import Session
 from epicast.sim.campaign.plan import MS, PlannedEdge, Publishing
 from epicast.sim.campaign.truth import Broken
+from epicast.sim.campaign.watched import Session
 from epicast.sim.node import SimNode
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ Each part has a generator of its own, so that what is drawn for one does not cha
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
 from random import Random
 
@@ -14,8 +13,7 @@ from msgspec import structs
 from epicast.core.sampling import derive_seed
 from epicast.protocols.sprinkler import AgentConfig, ClientConfig, ProxyConfig
 from epicast.sim.bandwidth import Bandwidth
-from epicast.sim.campaign import faults as kinds
-from epicast.sim.campaign.faults import Fault
+from epicast.sim.campaign.drawing_faults import CHAIN_KINDS, KINDS, Targets, draw_faults
 from epicast.sim.campaign.plan import (
     MS,
     SECOND,
@@ -29,9 +27,12 @@ from epicast.sim.campaign.plan import (
 )
 from epicast.sim.network import Conditions
 
-TROUBLE_BEGINS_NS = SECOND // 2
 TROUBLE_ENDS_NS = 6 * SECOND
+TROUBLE_NS = (SECOND // 2, TROUBLE_ENDS_NS)
 PUBLISHING_ENDS_NS = 7 * SECOND
+_IN_A_HURRY = 3
+"""In every third seed with chains publishers send little and often: so that nearly always something
+is numbered that not all replicas have."""
 CONVERGES_WITHIN_NS = 30 * SECOND
 """From the end of publishing, a second after all is mended, until everybody has everything. What it
 may take: a connection notices that its other end is gone (5 s), connects again (3 s), a publication
@@ -39,21 +40,30 @@ without an answer is sent again (5 s); then all that was published while nothing
 through windows as small as 2 kB, a round trip each."""
 
 
-def draw_plan(seed: int) -> Plan:
+def draw_plan(seed: int, *, chains: bool = False) -> Plan:
+    """With `chains`, some regions are chains of replicas; without, none is."""
+    number, seed = seed, derive_seed(seed, "chains") if chains else seed
     rng = _rng(seed, "geoplex")
-    regions = _draw_regions(rng)
+    regions = _draw_chains(rng) if chains else _draw_regions(rng)
     names = [region.name for region in regions]
     streams = _draw_streams(rng, regions)
     edges = _draw_edges(_rng(seed, "edges"), names, [stream.name for stream in streams])
+    if chains and number % _IN_A_HURRY == _IN_A_HURRY - 1:
+        edges = _hurry(_rng(seed, "hurry"), edges)
     sync_ns = _rng(seed, "sync").choice((0, 2 * MS, 30 * MS))
     least = _least_portion(edges, sync_ns)
+    proxy = _draw_proxy(_rng(seed, "proxy"), least, _largest_publication(edges))
+    targets = Targets(
+        regions={region.name: region.replicas for region in regions},
+        edges=[edge.name for edge in edges],
+    )
     return Plan(
-        seed=seed,
+        seed=number,
         regions=regions,
         links=_draw_links(rng, names),
         streams=streams,
         edges=tuple(_with_windows(edge, least) for edge in edges),
-        proxy=_draw_proxy(_rng(seed, "proxy"), least, _largest_publication(edges)),
+        proxy=_draw_chain_times(_rng(seed, "chain"), proxy) if chains else proxy,
         agent=_draw_agent(_rng(seed, "agent"), least),
         client=_draw_client(_rng(seed, "client")),
         conditions=_draw_conditions(_rng(seed, "conditions")),
@@ -61,7 +71,9 @@ def draw_plan(seed: int) -> Plan:
         sync_ns=sync_ns,
         segment_bytes=_rng(seed, "segments").choice((4096, 16 << 10, 1 << 20)),
         check_addresses=_rng(seed, "addresses").random() < 0.25,
-        faults=_draw_faults(_rng(seed, "faults"), names, [edge.name for edge in edges]),
+        faults=draw_faults(
+            _rng(seed, "faults"), targets, CHAIN_KINDS if chains else KINDS, TROUBLE_NS
+        ),
         trouble_ends_ns=TROUBLE_ENDS_NS,
         publishing_ends_ns=PUBLISHING_ENDS_NS,
         converges_within_ns=CONVERGES_WITHIN_NS,
@@ -105,6 +117,18 @@ def _draw_regions(rng: Random) -> tuple[PlannedRegion, ...]:
     count = rng.choice((1, 2, 2, 3, 3, 4, 5))
     return tuple(
         PlannedRegion(name=f"r{at + 1}", on_files=rng.random() < 0.85) for at in range(count)
+    )
+
+
+def _draw_chains(rng: Random) -> tuple[PlannedRegion, ...]:
+    """At least the first one."""
+    return tuple(
+        PlannedRegion(
+            name=f"r{at + 1}",
+            on_files=rng.random() < 0.85,
+            replicas=rng.choice((1, 1, 2, 3)) if at else rng.choice((2, 3, 3)),
+        )
+        for at in range(rng.choice((1, 1, 2, 2, 3)))
     )
 
 
@@ -214,6 +238,17 @@ def _draw_publisher(
     )
 
 
+def _hurry(rng: Random, edges: tuple[PlannedEdge, ...]) -> tuple[PlannedEdge, ...]:
+    found = []
+    for edge in edges:
+        plan = edge.publishing
+        if plan is not None:
+            every_ns, size_bytes = rng.choice((7, 19, 31)) * MS, min(plan.size_bytes, 100)
+            plan = structs.replace(plan, batch=1, every_ns=every_ns, size_bytes=size_bytes)
+        found.append(structs.replace(edge, publishing=plan))
+    return tuple(found)
+
+
 # -- parameters ----------------------------------------------------------------------------------
 
 
@@ -234,6 +269,17 @@ def _draw_proxy(rng: Random, least: int, largest: int) -> ProxyConfig:
         recent_bytes=rng.choice((0, 3000, 8 << 20)),
         # With room for less than a few, publishers go on one by one, a round trip each.
         max_unstable_bytes=rng.choice((10 * largest, 48 << 20)),
+    )
+
+
+def _draw_chain_times(rng: Random, proxy: ProxyConfig) -> ProxyConfig:
+    return structs.replace(
+        proxy,
+        beat_every_ns=rng.choice((50, 100, 150)) * MS,
+        suspect_after_ns=rng.choice((400, 600, 1000)) * MS,
+        broken_after_ns=rng.choice((50, 150)) * MS,
+        resume_after_ns=rng.choice((1, 3)) * SECOND,
+        handover_within_ns=rng.choice((500, 2000)) * MS,
     )
 
 
@@ -272,100 +318,3 @@ def _draw_conditions(rng: Random) -> Conditions:
 
 def _draw_bandwidth(rng: Random) -> Bandwidth | None:
     return Bandwidth(3_000_000, 3_000_000, 120_000) if rng.random() < 0.25 else None
-
-
-# -- trouble -------------------------------------------------------------------------------------
-
-
-def _draw_faults(rng: Random, regions: list[str], edges: list[str]) -> tuple[Fault, ...]:
-    drawn = []
-    for _ in range(rng.choice((0, 1, 2, 4, 6, 9))):
-        at = rng.randrange(TROUBLE_BEGINS_NS, TROUBLE_ENDS_NS - 500 * MS)
-        until = min(TROUBLE_ENDS_NS, at + rng.randrange(300 * MS, 5 * SECOND))
-        drawn.append(rng.choice(KINDS)(Random(rng.random()), at, until, regions, edges))
-    return tuple(drawn)
-
-
-DrawFault = Callable[[Random, int, int, list[str], list[str]], Fault]
-
-
-def _kill(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    silently = rng.random() < 0.3
-    return kinds.Kill(at_ns=at, until_ns=until, region=rng.choice(regions), silently=silently)
-
-
-def _replace(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    silently = rng.random() < 0.3
-    return kinds.Replace(at_ns=at, until_ns=until, region=rng.choice(regions), silently=silently)
-
-
-def _stop(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    return kinds.Stop(at_ns=at, until_ns=until, region=rng.choice(regions))
-
-
-def _kill_edge(rng: Random, at: int, until: int, _: list[str], edges: list[str]) -> Fault:
-    silently = rng.random() < 0.3
-    return kinds.KillEdge(at_ns=at, until_ns=until, edge=rng.choice(edges), silently=silently)
-
-
-def _pause(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    return kinds.Pause(at_ns=at, until_ns=until, region=rng.choice(regions))
-
-
-def _pause_edge(rng: Random, at: int, until: int, _: list[str], edges: list[str]) -> Fault:
-    return kinds.PauseEdge(at_ns=at, until_ns=until, edge=rng.choice(edges))
-
-
-def _drift(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    rate = rng.choice((-0.1, -0.001, 0.001, 0.1))
-    return kinds.Drift(at_ns=at, until_ns=until, region=rng.choice(regions), rate=rate)
-
-
-def _cut(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    order = rng.sample(regions, len(regions))
-    if len(order) < 2:
-        return _weather(rng, at, until, regions, _)
-    one_pair = ((order[0], order[1]),)
-    isolated, chain = kinds.isolating(order[0], regions), kinds.leaving_a_chain(order)
-    pairs = rng.choice((one_pair, one_pair, isolated, chain or one_pair))
-    return kinds.Cut(at_ns=at, until_ns=until, pairs=pairs, one_way=rng.random() < 0.3)
-
-
-def _cut_edge(rng: Random, at: int, until: int, _: list[str], edges: list[str]) -> Fault:
-    one_way, outward = rng.random() < 0.5, rng.random() < 0.5
-    return kinds.CutEdge(
-        at_ns=at, until_ns=until, edge=rng.choice(edges), one_way=one_way, outward=outward
-    )
-
-
-def _weather(rng: Random, at: int, until: int, _: list[str], __: list[str]) -> Fault:
-    return kinds.Weather(
-        at_ns=at, until_ns=until, loss=rng.choice((0.05, 0.3)), duplication=0.2, reordering=0.3
-    )
-
-
-def _disk_full(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    return kinds.DiskFull(at_ns=at, until_ns=until, region=rng.choice(regions))
-
-
-def _flip_bit(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    region = rng.choice(regions)
-    return kinds.FlipBit(at_ns=at, until_ns=until, region=region, choice=rng.random())
-
-
-def _truncate(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    region = rng.choice(regions)
-    return kinds.Truncate(at_ns=at, until_ns=until, region=region, choice=rng.random())
-
-
-def _roll_back(rng: Random, at: int, until: int, regions: list[str], _: list[str]) -> Fault:
-    restart = rng.randrange(at, until)
-    region = rng.choice(regions)
-    return kinds.RollBack(at_ns=at, until_ns=until, region=region, restart_ns=restart)
-
-
-KINDS: tuple[DrawFault, ...] = (
-    _kill, _kill, _stop, _replace, _kill_edge, _pause, _pause_edge, _drift, _cut, _cut, _cut_edge,
-    _weather, _disk_full, _flip_bit, _truncate, _roll_back,
-)  # fmt: skip
-"""As often as they are drawn."""

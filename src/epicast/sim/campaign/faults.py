@@ -1,25 +1,27 @@
 """Things that go wrong. Each kind says what it is, and does it; all of it is over at `until_ns`.
 
-To add a kind: a class here, and a line in `drawing.KINDS`.
+To add a kind: a class here or in `damage`, and a line in `drawing_faults.KINDS`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from itertools import combinations, pairwise
-from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from epicast.log.records import record_ends
-from epicast.log.segment import HEADER_BYTES, SUFFIX
-from epicast.log.simulated import SimulatedDisk
+from epicast.core import NodeId
 from epicast.sim.clock import DriftingClock
 from epicast.sim.node import SimNode
 
 if TYPE_CHECKING:
     from epicast.sim.campaign.world import World
+
+
+COORDINATION = "coordination"
+"""What the coordination service is called where nodes have names."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ class Fault(Struct, frozen=True, kw_only=True):
 class RegionFault(Fault, frozen=True, kw_only=True):
     region: str
     replica: int = 0
-    """Which of the region's replicas; there is one."""
+    """Which of the region's replicas."""
 
     def node(self, world: World) -> SimNode:
         replicas = world.replicas(self.region)
@@ -63,16 +65,40 @@ class Kill(RegionFault, frozen=True, kw_only=True):
         world.kill(self.node(world), self.until_ns, silently=self.silently)
 
 
+class KillRegion(Fault, frozen=True, kw_only=True):
+    """The power goes: all replicas of a region at once."""
+
+    region: str
+
+    def strike(self, world: World) -> None:
+        for node in world.replicas(self.region):
+            world.kill(node, self.until_ns)
+
+
+class KillCoordination(Fault, frozen=True, kw_only=True):
+    def strike(self, world: World) -> None:
+        node = world.node_named(COORDINATION)
+        if node is not None:
+            world.kill(node, self.until_ns)
+
+
 class Replace(RegionFault, frozen=True, kw_only=True):
-    """The machine is gone with its disk; another takes its place."""
+    """The machine is gone with its disk; another takes its place. In a chain only as long as
+    another replica has what this one had."""
 
     silently: bool = False
 
     def strike(self, world: World) -> None:
         node = self.node(world)
-        if node.alive:
-            world.damaged(self.region, world.stream_ids())
+        if node.alive and can_lose(world, self.region, node):
+            world.damaged(node, world.stream_ids())
+            world.chains.mark_unwell(node, unknowing=False)
             world.kill(node, self.until_ns, silently=self.silently, lose_disk=True)
+
+
+def can_lose(world: World, region: str, node: SimNode) -> bool:
+    """What a proxy that is alone loses is gone, and it will say so."""
+    return not world.chains.is_chain(region) or world.chains.may_lose(region, node)
 
 
 class Stop(RegionFault, frozen=True, kw_only=True):
@@ -138,7 +164,35 @@ class Cut(Fault, frozen=True, kw_only=True):
         }
         if not self.one_way:
             ways |= {(other, one) for one, other in ways}
-        world.cut(ways, self.until_ns)
+        world.network.cut(ways, self.until_ns)
+
+
+class CutNodes(Fault, frozen=True, kw_only=True):
+    """Nothing passes between one and others, or one way only: replicas, or the coordination
+    service."""
+
+    one: str
+    others: tuple[str, ...]
+    one_way: bool = False
+    outward: bool = False
+
+    def strike(self, world: World) -> None:
+        one = world.node_named(self.one)
+        others = [node for name in self.others if (node := world.node_named(name)) is not None]
+        if one is not None:
+            world.network.cut(_ways(one, others, self.one_way, self.outward), self.until_ns)
+
+
+def _ways(
+    one: SimNode, others: Iterable[SimNode], one_way: bool, outward: bool
+) -> set[tuple[NodeId, NodeId]]:
+    ways = set()
+    for other in others:
+        if not one_way or outward:
+            ways.add((one.id, other.id))
+        if not one_way or not outward:
+            ways.add((other.id, one.id))
+    return ways
 
 
 def isolating(region: str, regions: list[str]) -> tuple[tuple[str, str], ...]:
@@ -156,19 +210,17 @@ class CutEdge(EdgeFault, frozen=True, kw_only=True):
 
     one_way: bool = False
     outward: bool = False
+    replica: int | None = None
+    """None: all of the region's."""
 
     def strike(self, world: World) -> None:
         node = world.edge_node(self.edge)
         if node is None:
             return
         proxies = world.replicas(world.region_of(self.edge))
-        ways = set()
-        for proxy in proxies:
-            if not self.one_way or self.outward:
-                ways.add((node.id, proxy.id))
-            if not self.one_way or not self.outward:
-                ways.add((proxy.id, node.id))
-        world.cut(ways, self.until_ns)
+        if self.replica is not None:
+            proxies = [proxies[self.replica % len(proxies)]]
+        world.network.cut(_ways(node, proxies, self.one_way, self.outward), self.until_ns)
 
 
 class Weather(Fault, frozen=True, kw_only=True):
@@ -179,107 +231,5 @@ class Weather(Fault, frozen=True, kw_only=True):
     reordering: float
 
     def strike(self, world: World) -> None:
-        world.begin_weather(self)
-        world.at(self.until_ns, partial(world.end_weather, self))
-
-
-# -- disks ---------------------------------------------------------------------------------------
-
-
-class DiskFull(RegionFault, frozen=True, kw_only=True):
-    def strike(self, world: World) -> None:
-        disk = world.disk_of(self.node(world))
-        disk.fill()
-        world.at(self.until_ns, disk.free)
-
-
-class Damage(RegionFault, frozen=True, kw_only=True):
-    """The machine goes down, and comes back with one stream damaged."""
-
-    choice: float
-    """Which stream, and where: a number from 0 to 1 stands for the draw."""
-
-    def strike(self, world: World) -> None:
-        node = self.node(world)
-        if not node.alive or node.paused:
-            return
-        disk, rng = world.disk_of(node), Random(self.choice)
-        able = self.streams(world)
-        if not able:
-            return
-        stream = rng.choice(able)
-        world.kill(node, self.until_ns)
-        if self.harm(disk.files[stream], rng):
-            world.damaged(self.region, [stream])
-
-    def streams(self, world: World) -> list[int]:
-        """On its files and numbered elsewhere. A replica that is alone cannot know that it has lost
-        the end of a stream it numbers itself, nor that it woke up in the past: no file says so. It
-        would use numbers twice that others have seen. That is why there are chains of replicas."""
-        return world.streams_on_files(self.region, owned=False)
-
-    def harm(self, files: SimulatedDisk, rng: Random) -> bool:
-        """Whether anything was changed."""
-        raise NotImplementedError
-
-
-class FlipBit(Damage, frozen=True, kw_only=True):
-    def streams(self, world: World) -> list[int]:
-        """Damage in the midst of a stream can be told from half a write at its end."""
-        return world.streams_on_files(self.region, owned=None)
-
-    def harm(self, files: SimulatedDisk, rng: Random) -> bool:
-        name, end = _midst(files, rng)
-        if not name:
-            return False
-        files.flip_bit(name, rng.randrange(8 * end))
-        return True
-
-
-def _midst(files: SimulatedDisk, rng: Random) -> tuple[str, int]:
-    """A segment, and where its last record begins if it is the last one; else its end."""
-    names = [name for name in files.names() if name.endswith(SUFFIX)]
-    if not names:
-        return "", 0
-    name = rng.choice(names)
-    size = files.size(name)
-    if name != names[-1]:
-        return name, size
-    view = files.open(name).read(HEADER_BYTES, size - HEADER_BYTES)
-    ends = record_ends(view)
-    if len(ends) < 2:
-        return "", 0
-    return name, HEADER_BYTES + ends[-2]
-
-
-class Truncate(Damage, frozen=True, kw_only=True):
-    """A file has lost its end."""
-
-    def harm(self, files: SimulatedDisk, rng: Random) -> bool:
-        names = [name for name in files.names() if name.endswith(SUFFIX) and files.size(name)]
-        if not names:
-            return False
-        name = rng.choice(names)
-        files.cut_off(name, rng.randrange(files.size(name)))
-        return True
-
-
-class RollBack(Fault, frozen=True, kw_only=True):
-    """A snapshot is taken, and some time later the machine starts from it."""
-
-    region: str
-    restart_ns: int
-    """When it goes down; it is up again at `until_ns`."""
-
-    def strike(self, world: World) -> None:
-        node = world.replicas(self.region)[0]
-        streams = world.streams_on_files(self.region, owned=False)  # why, `Damage` says
-        if node.alive and streams:
-            snapshot = world.disk_of(node).snapshot(streams)
-            world.at(self.restart_ns, partial(self._restart, world, node, snapshot))
-
-    def _restart(self, world: World, node: SimNode, snapshot: dict[int, Any]) -> None:
-        if node.alive and not node.paused:
-            world.kill(node, self.until_ns)
-            world.disk_of(node).restore(snapshot)
-            world.damaged(self.region, list(snapshot))
+        world.network.begin(self)
+        world.at(self.until_ns, partial(world.network.end, self))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epicast.protocols.sprinkler import Agent, Client, Proxy
+from epicast.protocols.sprinkler import Agent, Client, Proxy, ReplicaProxy
 from epicast.sim.campaign.truth import Broken
 from epicast.sim.campaign.world import World
 
@@ -36,12 +36,16 @@ def _check_proxy(proxy: Proxy, slack: int) -> None:
         _hold(name, "not stored yet", state.hidden_bytes,
               max(config.max_unstable_bytes, config.window_bytes) + slack + _STEP)  # fmt: skip
         _hold(name, "at hand", state.recent._bytes, config.recent_bytes)
-    for cursors in proxy._cursors._by_peer.values():
-        for cursor in cursors.values():
-            name = f"{proxy.node.id} for {cursor.peer}"
-            _hold(name, "under way", cursor.in_flight, cursor.window + slack)
-            if cursor.in_flight < 0:
-                raise Broken(f"{name}: {cursor.in_flight} bytes under way")
+    everybody = [proxy._cursors]
+    if isinstance(proxy, ReplicaProxy):
+        everybody.append(proxy._links.cursors)
+    for cursor in (
+        c for all_of in everybody for by in all_of._by_peer.values() for c in by.values()
+    ):
+        name = f"{proxy.node.id} for {cursor.peer}"
+        _hold(name, "under way", cursor.in_flight, cursor.window + slack)
+        if cursor.in_flight < 0:
+            raise Broken(f"{name}: {cursor.in_flight} bytes under way")
     _hold(str(proxy.node.id), "neighbours", len(proxy._view), config.view_size)
     _hold(str(proxy.node.id), "subscriptions", proxy._cursors.count, config.max_subscriptions)
 

@@ -1,8 +1,8 @@
 """What must hold, whatever happens: judged from outside, on batches, as things happen.
 
-The truth about a stream is what its region has made stable (`truth`). Against it are held: what
-other regions store, what subscriptions are delivered, what publishers are told. Oracles speak of
-regions and streams; which node stores on behalf of a region is the business of who tells them.
+The truth about a stream is what its region has made stable (`truth`), or, where that is a chain of
+replicas, what it has shown (`chained`). Against it are held: what other regions store, what
+subscriptions are delivered, what publishers are told.
 
 Safety, at any moment:
 
@@ -18,61 +18,44 @@ Liveness, once all is healed: see `lagging`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from msgspec import Struct
+from collections.abc import Callable, Mapping, Sequence
 
 from epicast.core import EventBatch, IntervalSet, NodeId, Publication
 from epicast.log import History
-from epicast.sim.campaign.columns import EventColumns
+from epicast.sim.campaign.chained import ChainedTruth
 from epicast.sim.campaign.truth import Broken, EpochTruth, StreamTruth
-
-
-class Held(Struct):
-    """How far a region is in a stream."""
-
-    epoch: int = 0
-    end: int = 0
-
-
-class Session(Struct):
-    """One application's subscription, across restarts of its node."""
-
-    name: str
-    stream: int
-    window: int
-    epoch: int = 0
-    end: int = 0
-    restarts: int = 0
-    rows: int = 0
-    tombstones: int = 0
-
-
-class Lane:
-    """What one publisher has published to one stream, and what it was told of it."""
-
-    def __init__(self) -> None:
-        self.columns = EventColumns()
-        self.waiting: dict[int, int] = {}
-        """First and last number of publications without an answer."""
-        self.acknowledged = IntervalSet()
-        self.refused = IntervalSet()
+from epicast.sim.campaign.watched import Held, Lane, Session
 
 
 class Oracles:
-    def __init__(self, streams: Mapping[int, StreamTruth], on_files: Mapping[str, bool]) -> None:
-        """`on_files`: of each region, whether what it has survives its processes."""
+    def __init__(
+        self,
+        streams: Mapping[int, StreamTruth],
+        on_files: Mapping[str, bool],
+        regions: Mapping[str, str] | None = None,
+        listed: Callable[[str], Sequence[str]] | None = None,
+    ) -> None:
+        """`on_files`: of each region, whether what it has survives its processes; `regions`: of
+        each replica, its region, which is called like its only one; `listed`: the replicas that a
+        region's chain has at the moment, up or not."""
         self.streams = dict(streams)
         self.on_files = on_files
+        self._regions = dict(regions or {region: region for region in on_files})
+        self._listed = listed or (lambda region: (region,))
+        for truth in self.streams.values():
+            if isinstance(truth, ChainedTruth):
+                truth.on_taken = self._check_publications
         self._damaged: set[tuple[str, int]] = set()
-        """Regions and streams they follow, of which they may find less than they had."""
+        """Replicas and streams of which they may find less than they had."""
         self.sessions: dict[tuple[NodeId, int], Session] = {}
         self.lanes: dict[tuple[int, NodeId], Lane] = {}
         """By stream and publisher."""
         self._held: dict[tuple[str, int], Held] = {}
-        """By region and stream."""
+        """By replica and stream."""
         self._reached: dict[tuple[str, int, int], int] = {}
-        """By region, stream and epoch: as far as it has ever been."""
+        """By replica, stream and epoch: as far as it has ever been."""
+        self._safe: dict[tuple[str, int, int], int] = {}
+        """The same by region: as far as all of its replicas were that it then had."""
         self.own_publishers: dict[NodeId, str] = {}
         """Regions that publish themselves, when events expire."""
         self.published = self.acknowledged = self.refused = 0
@@ -80,55 +63,80 @@ class Oracles:
 
     # -- regions ---------------------------------------------------------------------------------
 
-    def on_opened(self, region: str, stream: int, history: History) -> None:
-        """A region has started: what it finds."""
+    def on_opened(self, replica: str, stream: int, history: History) -> None:
+        """A replica has started: what it finds."""
         truth = self.streams[stream]
-        held = self._held.setdefault((region, stream), Held())
-        if truth.region == region:
-            truth.opened(history.epoch, history.end)
+        held = self._held.setdefault((replica, stream), Held())
+        damaged = (replica, stream) in self._damaged
+        self._damaged.discard((replica, stream))
+        if truth.region != self._regions[replica]:
+            self._check_follower(replica, stream, history, held, damaged=damaged)
+        elif isinstance(truth, ChainedTruth):
+            truth.replica_opened(replica, history, damaged=damaged)
         else:
-            self._check_follower(region, stream, history, held)
+            truth.opened(history.epoch, history.end)
         held.epoch, held.end = history.epoch, history.end
 
-    def _check_follower(self, region: str, stream: int, history: History, held: Held) -> None:
-        """What a region finds of a stream that it follows: no more than it ever had, and no less
+    def _check_follower(
+        self, replica: str, stream: int, history: History, held: Held, *, damaged: bool
+    ) -> None:
+        """What a replica finds of a stream that it follows: no more than it ever had, and no less
         than it had synced. An epoch may have begun there without any of its events."""
         truth, at = self.streams[stream], (history.epoch, history.end)
-        if history.end > self._reached.get((region, stream, history.epoch), 0) or (
-            history.epoch not in {0, truth.epoch, *truth.epochs}
+        if history.end > self._reached.get((replica, stream, history.epoch), 0) or (
+            not truth.has_begun(history.epoch)
         ):
-            raise Broken(f"{region}: {truth.name} is at {at}, where it never was")
-        safe = truth.synced and self.on_files[region] and (region, stream) not in self._damaged
-        self._damaged.discard((region, stream))
+            raise Broken(f"{replica}: {truth.name} is at {at}, where it never was")
+        safe = truth.synced and self.on_files[self._regions[replica]] and not damaged
         if safe and at < (held.epoch, held.end):
-            raise Broken(f"{region}: {truth.name} is at {at}, it had {held.epoch}/{held.end}")
+            raise Broken(f"{replica}: {truth.name} is at {at}, it had {held.epoch}/{held.end}")
 
-    def on_stored(self, region: str, batch: EventBatch) -> None:
-        """A region has made a batch stable."""
+    def on_began(self, replica: str, stream: int, epoch: int, *, keeps: bool) -> None:
+        """A replica goes on in an epoch, with all it has or with nothing."""
+        truth, held = self.streams[stream], self._held[replica, stream]
+        if truth.region == self._regions[replica]:
+            assert isinstance(truth, ChainedTruth)
+            truth.replica_began(replica, epoch, keeps=keeps)
+        elif keeps:
+            raise Broken(f"{replica}: begins an epoch of {truth.name}, which others number")
+        held.epoch, held.end = epoch, held.end if keeps else 0
+
+    def on_stored(self, replica: str, batch: EventBatch) -> None:
+        """A replica has made a batch stable."""
         truth = self.streams[batch.stream]
-        held = self._held[region, batch.stream]
-        if truth.region == region:
-            self._check_publications(batch)
-            truth.take(batch)
+        held = self._held[replica, batch.stream]
+        if truth.region == self._regions[replica]:
+            if isinstance(truth, ChainedTruth):
+                truth.replica_stored(replica, batch)
+            else:
+                self._check_publications(batch)
+                truth.take(batch)
         else:
             expected = held.end + 1 if batch.epoch == held.epoch else 1
             if batch.epoch < held.epoch or batch.first != expected:
                 raise Broken(
-                    f"{region} stored {batch.first} of {truth.name}, epoch {batch.epoch}, behind "
+                    f"{replica} stored {batch.first} of {truth.name}, epoch {batch.epoch}, behind "
                     f"{held.epoch}/{held.end}"
                 )
-            self._epoch(region, batch).compare(region, batch)
+            self._epoch(replica, batch).compare(replica, batch)
         held.epoch, held.end = batch.epoch, batch.last
-        key = (region, batch.stream, batch.epoch)
+        key = (replica, batch.stream, batch.epoch)
         self._reached[key] = max(batch.last, self._reached.get(key, 0))
+        self._note_safe(self._regions[replica], batch.stream, batch.epoch)
 
-    def on_damaged(self, region: str, stream: int) -> None:
-        """What a region has of a stream was lost or damaged: it may find less than there was."""
+    def _note_safe(self, region: str, stream: int, epoch: int) -> int:
+        ends = [self._reached.get((each, stream, epoch), 0) for each in self._listed(region)]
+        key = (region, stream, epoch)
+        self._safe[key] = max(min(ends, default=0), self._safe.get(key, 0))
+        return self._safe[key]
+
+    def on_damaged(self, replica: str, stream: int) -> None:
+        """What a replica has of a stream was lost or damaged: it may find less than there was."""
         truth = self.streams[stream]
-        if truth.region == region:
+        if truth.region != self._regions[replica] or isinstance(truth, ChainedTruth):
+            self._damaged.add((replica, stream))
+        if truth.region == self._regions[replica]:
             truth.may_lose = True
-        else:
-            self._damaged.add((region, stream))
 
     def _check_publications(self, batch: EventBatch) -> None:
         """The owner stores what was published, by whom it says, and nothing that it refused."""
@@ -170,6 +178,8 @@ class Oracles:
         truth = self.streams[batch.stream]
         self._answered(publication).acknowledged.add(batch.first, batch.last)
         self.acknowledged += batch.rows
+        if isinstance(truth, ChainedTruth):
+            truth.show_answer(publisher, batch.last, seq)
         missing = self._missing(truth, publisher, batch.first, batch.last)
         if missing:
             raise Broken(
@@ -195,10 +205,11 @@ class Oracles:
 
     def _regions_with(self, stream: int, epoch: int, seq: int) -> int:
         """Other regions than its own that have, or had, everything up to there."""
+        owner = self.streams[stream].region
         return sum(
-            end >= seq
-            for (region, of, when), end in self._reached.items()
-            if (of, when) == (stream, epoch) and region != self.streams[stream].region
+            self._note_safe(region, stream, epoch) >= seq
+            for region in self.on_files
+            if region != owner
         )
 
     def on_refuse(self, publication: Publication) -> None:
@@ -251,8 +262,10 @@ class Oracles:
     def on_restarted(self, node: NodeId, number: int, epoch: int, seq: int) -> Session:
         session = self.sessions[node, number]
         truth = self.streams[session.stream]
+        if isinstance(truth, ChainedTruth):
+            truth.announce_epoch(session.name, epoch)
         # Without retention nothing is ever skipped: a restart is a new epoch from its beginning.
-        if epoch <= session.epoch or epoch not in {*truth.epochs, truth.epoch} or seq:
+        if epoch <= session.epoch or not truth.has_begun(epoch) or seq:
             raise Broken(
                 f"{session.name}: restarted at {epoch}/{seq}, where it was at {session.epoch}/"
                 f"{session.end}"
@@ -268,6 +281,8 @@ class Oracles:
 
     def _epoch(self, who: str, batch: EventBatch) -> EpochTruth:
         truth = self.streams[batch.stream]
+        if isinstance(truth, ChainedTruth):
+            truth.show(who, batch)
         epoch = truth.epochs.get(batch.epoch)
         if epoch is None:
             raise Broken(f"{who}: {truth.name} in epoch {batch.epoch}, which there is not")
@@ -277,17 +292,21 @@ class Oracles:
 
     def lagging(self) -> list[str]:
         """Who has not got everything yet, and which publications have had no answer."""
-        behind = []
+        behind = [
+            f"the replicas of {truth.region} are not equally far in {truth.name}"
+            for truth in self.streams.values()
+            if isinstance(truth, ChainedTruth) and not truth.settle()
+        ]
         for session in self.sessions.values():
             truth = self.streams[session.stream]
             at = (session.epoch, session.end)
             # Who has had nothing has no epoch, and is told of none as long as there is nothing.
             if at != (truth.epoch, truth.now.end) and (session.end or truth.now.end):
                 behind.append(f"{session.name} is at {at} of {(truth.epoch, truth.now.end)}")
-        for (region, stream), held in self._held.items():
+        for (replica, stream), held in self._held.items():
             truth = self.streams[stream]
             if (held.epoch, held.end) != (truth.epoch, truth.now.end) and truth.now.end:
-                behind.append(f"{region} is at {held.epoch}/{held.end} of {truth.name}")
+                behind.append(f"{replica} is at {held.epoch}/{held.end} of {truth.name}")
         for (stream, publisher), lane in self.lanes.items():
             if lane.waiting:
                 name, first = self.streams[stream].name, min(lane.waiting)
@@ -299,6 +318,8 @@ class Oracles:
 
     def check_end(self) -> None:
         """Everybody has everything: is it what they ought to have?"""
+        for truth in self.streams.values():
+            truth.now.check_foreseen()
         for (stream, publisher), lane in self.lanes.items():
             truth = self.streams[stream]
             for first, last in lane.acknowledged:
@@ -308,8 +329,8 @@ class Oracles:
                         "are lost"
                     )
 
-    def check_history(self, region: str, stream: int, history: History) -> None:
-        """All that a region gives out of a stream, now that it has all of it: what is live, and
+    def check_history(self, replica: str, stream: int, history: History) -> None:
+        """All that a replica gives out of a stream, now that it has all of it: what is live, and
         nothing that was ever collected."""
         truth = self.streams[stream]
         rows: set[int] = set()
@@ -318,14 +339,14 @@ class Oracles:
             batches = history.read(at, 1 << 20)
             for batch in batches:
                 if batch.first != at:
-                    raise Broken(f"{region}: {truth.name}: {batch} was read at {at}")
-                truth.now.compare(region, batch)
+                    raise Broken(f"{replica}: {truth.name}: {batch} was read at {at}")
+                truth.now.compare(replica, batch)
                 rows.update(batch.seqs.tolist())
                 at = batch.last + 1
         live = truth.now.live()
         back, gone = sorted(rows - live), sorted(live - rows - truth.now.excused)
         if back or gone:
             raise Broken(
-                f"{region}: {truth.name}: {back[:5]} are collected and there, {gone[:5]} are live "
+                f"{replica}: {truth.name}: {back[:5]} are collected and there, {gone[:5]} are live "
                 "and gone"
             )

@@ -20,6 +20,8 @@ class PlannedRegion(Struct, frozen=True, kw_only=True):
     name: str
     on_files: bool
     """Otherwise everything is gone with the process."""
+    replicas: int = 1
+    """More than one: they are a chain."""
 
 
 class PlannedLink(Struct, frozen=True, kw_only=True):
@@ -111,7 +113,9 @@ class Plan(Struct, frozen=True, kw_only=True):
     def geoplex(self) -> Geoplex:
         lines = [f'name = "campaign-{self.seed}"']
         for at, region in enumerate(self.regions):
-            lines += [f"[regions.{region.name}]", f'proxy = "h{at}:1"']
+            hosts = [f"h{at}-{number}:1" for number in range(region.replicas)]
+            many = f"replicas = {hosts}" if region.replicas > 1 else f'proxy = "h{at}:1"'
+            lines += [f"[regions.{region.name}]", many]
             if region.on_files:
                 lines.append(f'data = "d/{region.name}"')
         for link in self.links:
@@ -132,6 +136,9 @@ class Plan(Struct, frozen=True, kw_only=True):
             f"{len(self.regions)} regions, {len(self.edges)} edges, "
             f"{len(self.faults)} faults; disks take {self.sync_ns / MS:g} ms"
         ]
+        for region in self.regions:
+            kept = "on files" if region.on_files else "in memory"
+            lines.append(f"{region.name}: {region.replicas} replicas, {kept}")
         for stream in self.streams:
             lines.append(", ".join(stream.lines()))
         for edge in self.edges:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from epicast.core import ConfigError
 from epicast.sim.campaign.planted import PlantedBug
+from epicast.sim.campaign.planted_chain_bugs import CHAIN_BUGS
 
 _SPRINKLER = "protocols/sprinkler"
 
@@ -216,6 +217,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         description="an agent that nobody notifies does not ask its proxy",
         within=20,
     ),
+    *CHAIN_BUGS,
 )
 """In the order they are run."""
 

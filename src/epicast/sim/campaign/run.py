@@ -65,11 +65,11 @@ class CampaignRun:
         oracles, simulation = self.world.oracles, self.world.simulation
         began = simulation.now
         end = began + self.plan.converges_within_ns
-        while oracles.lagging():
+        while behind := [*self.world.incomplete(), *oracles.lagging()]:
             if simulation.now >= end:
                 raise Broken(
                     f"not healed after {self.plan.converges_within_ns / 1e9:g} s: "
-                    + "; ".join(oracles.lagging()[:5])
+                    + "; ".join(behind[:5])
                 )
             self.run_until(simulation.now + _LOOK_EVERY_NS)
         return (simulation.now - began) / 1e9
@@ -78,9 +78,9 @@ class CampaignRun:
         """Everybody has everything: is it what it ought to be?"""
         world = self.world
         world.oracles.check_end()
-        for region, node in world.all_replicas():
+        for replica, node in world.all_replicas():
             for stream, history in world.disk_of(node).histories():
-                world.oracles.check_history(region, stream, history)
+                world.oracles.check_history(replica, stream, history)
 
     def _verdict(self, failure: str, converged_s: float) -> Verdict:
         oracles, simulation = self.world.oracles, self.world.simulation

@@ -11,12 +11,17 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from epicast.sim.campaign.drawing import draw_plan
+from epicast.sim.campaign.plan import Plan
 from epicast.sim.campaign.run import CampaignRun
 from epicast.sim.swarm import run_seed as run_membership
 
-Kind = Literal["streams", "membership"]
-_MEMBERSHIP_EVERY = 10
-"""Of so many seeds one is about membership and gossip, the others about streams."""
+Kind = Literal["streams", "chains", "membership"]
+_KINDS: tuple[Kind, ...] = (
+    "streams", "chains", "streams", "chains", "streams", "chains", "streams", "chains", "streams",
+    "membership",
+)  # fmt: skip
+"""By the last digit of the seed. The first two are about streams; where there are chains, some
+regions have several replicas."""
 
 
 class SeedResult(Struct, frozen=True):
@@ -32,7 +37,11 @@ class SeedResult(Struct, frozen=True):
 
 
 def kind_of(seed: int) -> Kind:
-    return "membership" if seed % _MEMBERSHIP_EVERY == _MEMBERSHIP_EVERY - 1 else "streams"
+    return _KINDS[seed % len(_KINDS)]
+
+
+def plan_of(seed: int, kind: Kind) -> Plan:
+    return draw_plan(seed, chains=kind == "chains")
 
 
 def run_seed(seed: int, kind: Kind | None = None, without: Collection[int] = ()) -> SeedResult:
@@ -45,26 +54,26 @@ def run_seed(seed: int, kind: Kind | None = None, without: Collection[int] = ())
             seed, kind, found.failure, found.simulated_s, 0.0, found.messages, 0,
             time.process_time() - began,
         )  # fmt: skip
-    verdict = CampaignRun(draw_plan(seed).without(set(without))).run()
+    verdict = CampaignRun(plan_of(seed, kind).without(set(without))).run()
     failure = verdict.failure
     if failure:
-        failure += f"\nrepeat with: {replay_line(seed, without)}"
+        failure += f"\nrepeat with: {replay_line(seed, kind, without)}"
     return SeedResult(
         seed, kind, failure, verdict.simulated_s, verdict.converged_s, verdict.messages,
         verdict.delivered, time.process_time() - began,
     )  # fmt: skip
 
 
-def replay_line(seed: int, without: Collection[int] = ()) -> str:
+def replay_line(seed: int, kind: Kind, without: Collection[int] = ()) -> str:
     left_out = f" --without {','.join(map(str, sorted(without)))}" if without else ""
-    return f"epicast swarm --kind streams --seed {seed}{left_out}"
+    return f"epicast swarm --kind {kind} --seed {seed}{left_out}"
 
 
-def shrink(seed: int) -> set[int]:
+def shrink(seed: int, kind: Kind) -> set[int]:
     """Faults that a failing seed does not need in order to fail: each is left out in turn."""
     without: set[int] = set()
-    for number in range(1, len(draw_plan(seed).faults) + 1):
-        if run_seed(seed, "streams", without | {number}).failure:
+    for number in range(1, len(plan_of(seed, kind).faults) + 1):
+        if run_seed(seed, kind, without | {number}).failure:
             without.add(number)
     return without
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 from msgspec import Struct
 
@@ -41,6 +43,10 @@ class EpochTruth:
         be ahead of what is synced."""
         self._compared: dict[int, EventBatch] = {}
         """Batches that were found to be right. Messages are shared, so most come many times."""
+        self.may_foresee: Callable[[], bool] = lambda: False
+        """Whether more is stored than was shown. A replica buries what that collects, too."""
+        self._foreseen: set[int] = set()
+        """Numbers that were buried, and collected by nothing that was shown by then."""
 
     @property
     def end(self) -> int:
@@ -50,6 +56,7 @@ class EpochTruth:
         """Another epoch that starts out with everything up to `end` of this one."""
         other = EpochTruth(self.stream, epoch, self._policy)
         other.excused = self.excused
+        other.may_foresee = self.may_foresee
         if damaged:
             by = self._collected.by[:end]
             gone = np.flatnonzero((by != ALIVE) & (by > end)) + 1
@@ -114,6 +121,15 @@ class EpochTruth:
                     found.append((publisher, first, place.last))
         return found
 
+    def common_end(self, pieces: Iterable[EventBatch]) -> int:
+        """How far pieces without gaps, from the first number on, are the same as this."""
+        end = 0
+        for piece in pieces:
+            if self._columns.differs(piece, 1):
+                break
+            end = piece.last
+        return end
+
     # -- what others have ------------------------------------------------------------------------
 
     def compare(self, who: str, batch: EventBatch) -> None:
@@ -134,9 +150,22 @@ class EpochTruth:
         buried = np.ones(len(by), dtype=bool)
         buried[batch.seqs.astype(np.int64) - batch.first] = False
         early = (np.flatnonzero(buried & (by == ALIVE)) + batch.first).tolist()
-        for seq in early:
-            if seq not in self.excused:
-                raise Broken(f"{who}: {self._name}: {seq} is buried, and nothing has collected it")
+        unexcused = [seq for seq in early if seq not in self.excused]
+        if unexcused and self.may_foresee():
+            self._foreseen.update(unexcused)
+        elif unexcused:
+            self._complain_of(unexcused[0], who)
+
+    def check_foreseen(self) -> None:
+        """Everything stored has been shown: what was buried before its collector was shown has been
+        collected by now."""
+        for seq in sorted(self._foreseen):
+            if self._collected.by[seq - 1] == ALIVE:
+                self._complain_of(seq, "somebody")
+        self._foreseen.clear()
+
+    def _complain_of(self, seq: int, who: str) -> None:
+        raise Broken(f"{who}: {self._name}: {seq} is buried, and nothing has collected it")
 
     def live(self) -> set[int]:
         """The numbers that are left once all are known."""
@@ -174,6 +203,10 @@ class StreamTruth:
         if found is None:
             found = self.epochs[self.epoch] = EpochTruth(self.name, self.epoch, self._policy)
         return found
+
+    def has_begun(self, epoch: int) -> bool:
+        """Whether others may know of an epoch; 0 is that of a stream they have nothing of."""
+        return epoch in (0, self.epoch) or epoch in self.epochs
 
     def take(self, batch: EventBatch) -> None:
         if batch.epoch != self.epoch:

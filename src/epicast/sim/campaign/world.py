@@ -1,35 +1,32 @@
-"""A planned geoplex in the simulator: its nodes and disks, and the hand that troubles them.
-
-Everything here knows of one proxy per region in one place only: `replicas`.
-"""
+"""A planned geoplex in the simulator: its nodes and disks, and the hand that troubles them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 from typing import Any
 
-from msgspec import structs
-
-from epicast.core import EventBatch, EventKind, NodeId, Publication, Trace
+from epicast.core import EventBatch, NodeId, Publication, Trace
 from epicast.core.sampling import derive_seed
-from epicast.deployment import node_id_of
-from epicast.log import History, LogConfig, LogError, gc_payload, policy_of
+from epicast.deployment import Stream, node_id_of
+from epicast.log import History, LogConfig, LogError, policy_of
 from epicast.protocols.sprinkler import NoSuchStream, Restarted
 from epicast.sim.campaign.applications import Application, Publisher
-from epicast.sim.campaign.faults import Weather
+from epicast.sim.campaign.chained import ChainedTruth
+from epicast.sim.campaign.chains import Chains
+from epicast.sim.campaign.faults import COORDINATION
+from epicast.sim.campaign.network import NetworkTrouble
 from epicast.sim.campaign.oracles import Oracles
 from epicast.sim.campaign.plan import MS, Plan, PlannedEdge
 from epicast.sim.campaign.truth import Broken, StreamTruth
+from epicast.sim.campaign.upkeep import Upkeep
 from epicast.sim.disk import SimDisk
 from epicast.sim.geoplex import SimGeoplex
 from epicast.sim.log_disk import KeptStream, LogDisk
 from epicast.sim.node import SimNode
 from epicast.sim.simulation import WALL_OFFSET_NS, Simulation
 
-_UPKEEP_EVERY_NS = 500 * MS
-_COMPACTED_AT_A_TIME = 16 << 10
 _TRY_AGAIN_NS = 300 * MS
 
 
@@ -46,18 +43,16 @@ class World:
         self._policies = {each.id: policy_of(each) for each in geoplex.streams.values()}
         self._geoplex = geoplex
         self._disk_rng = Random(derive_seed(plan.seed, "disks"))
+        self._region_of = {
+            replica.name: name
+            for name, region in geoplex.regions.items()
+            for replica in region.replicas
+        }
         self.oracles = judged_by(
-            {
-                each.id: StreamTruth(
-                    each.name,
-                    each.owner,
-                    self._policies[each.id],
-                    synced=each.ack == "disk",
-                    on_files=self._on_files[each.owner],
-                )
-                for each in geoplex.streams.values()
-            },
+            {each.id: self._truth_of(each) for each in geoplex.streams.values()},
             self._on_files,
+            self._region_of,
+            self._listed,
         )
         self.oracles.own_publishers = {
             node_id_of(f"{region}/expiry"): region for region in self._on_files
@@ -75,19 +70,39 @@ class World:
             trace=trace,
         )
         self.simulation = self._simulation = self.geo.simulation
+        self.chains = Chains(self.geo)
+        self._regions_of_nodes = {
+            node.id: region for region, nodes in self.geo.replicas.items() for node in nodes
+        }
         self._edges: dict[str, SimNode] = {}
         self._regions = {edge.name: edge.region for edge in plan.edges}
         self._applications: dict[NodeId, Application] = {}
         self._publishers: dict[NodeId, Publisher] = {}
-        self._weather: list[Weather] = []
-        self._cuts: list[Callable[[NodeId, NodeId], bool]] = []
+        self.network = NetworkTrouble(self.simulation, plan.conditions)
         self._observe()
         self._schedule()
 
     # -- disks -----------------------------------------------------------------------------------
 
-    def _make_disk(self, region: str) -> SimDisk:
-        on_files = self._on_files[region]
+    def _truth_of(self, stream: Stream) -> StreamTruth:
+        named = (stream.name, stream.owner, self._policies[stream.id])
+        synced, on_files = stream.ack == "disk", self._on_files[stream.owner]
+        if not self._geoplex.region(stream.owner).is_chain:
+            return StreamTruth(*named, synced=synced, on_files=on_files)
+        members = partial(self._members, stream.owner)
+        return ChainedTruth(*named, synced=synced, on_files=on_files, members=members)
+
+    def _listed(self, region: str) -> list[str]:
+        return self.chains.listed(region)
+
+    def _members(self, region: str) -> list[str]:
+        return self.chains.members(region)
+
+    def _make_disk(self, replica: str) -> SimDisk:
+        region = self._region_of[replica]
+        on_files, is_chain = self._on_files[region], self._geoplex.region(region).is_chain
+        # As `geo.plans` does: compaction stays behind by more than replicas can be.
+        lag = 2 + self.plan.proxy.max_unstable_bytes // self.plan.segment_bytes if is_chain else 0
         streams = {
             each.id: KeptStream(
                 policy=self._policies[each.id],
@@ -96,27 +111,33 @@ class World:
                     sync_interval_ns=each.sync_interval_ns,
                     segment_bytes=self.plan.segment_bytes,
                     window_bytes=self.plan.segment_bytes,
+                    names_publishers=is_chain,
+                    compact_lag_segments=lag,
                 ),
-                owned=each.owner == region,
+                owned=each.owner == region and not is_chain,
                 on_files=on_files,
             )
             for each in self._geoplex.streams.values()
         }
         rng = Random(self._disk_rng.random())
         disk = LogDisk(self.plan.sync_ns, streams, rng, self._wall_ns)
-        disk.on_opened = partial(self._on_opened, region)
-        disk.on_stored = partial(self._on_stored, region)
+        disk.on_opened = partial(self._on_opened, replica)
+        disk.on_stored = partial(self._on_stored, replica)
+        disk.on_began = partial(self._on_began, replica)
         return disk
 
     def _wall_ns(self) -> int:
         return WALL_OFFSET_NS + (self._simulation.now if self._simulation is not None else 0)
 
-    def _on_opened(self, region: str, stream: int, history: History) -> None:
-        self.oracles.on_opened(region, stream, history)
+    def _on_opened(self, replica: str, stream: int, history: History) -> None:
+        self.oracles.on_opened(replica, stream, history)
 
-    def _on_stored(self, region: str, batch: EventBatch) -> None:
+    def _on_stored(self, replica: str, batch: EventBatch) -> None:
         self.slack_bytes = max(self.slack_bytes, self._slack_of(batch))
-        self.oracles.on_stored(region, batch)
+        self.oracles.on_stored(replica, batch)
+
+    def _on_began(self, replica: str, stream: int, epoch: int, keeps: bool) -> None:
+        self.oracles.on_began(replica, stream, epoch, keeps=keeps)
 
     def _slack_of(self, batch: EventBatch) -> int:
         return self.plan.proxy.chunk_bytes + 2 * batch.wire_size()
@@ -125,18 +146,23 @@ class World:
         assert isinstance(node.disk, LogDisk)
         return node.disk
 
-    def damaged(self, region: str, streams: list[int]) -> None:
+    def damaged(self, node: SimNode, streams: Iterable[int]) -> None:
         for stream in streams:
-            self.oracles.on_damaged(region, stream)
+            self.oracles.on_damaged(self.chains.name_of(node), stream)
 
     # -- who is there ----------------------------------------------------------------------------
 
     def replicas(self, region: str) -> list[SimNode]:
         """The nodes that are the proxy of a region."""
-        return [self.geo.proxies[region]]
+        return self.geo.replicas[region]
 
     def all_replicas(self) -> list[tuple[str, SimNode]]:
-        return [(region, node) for region in self._on_files for node in self.replicas(region)]
+        """With their names."""
+        return list(self.chains.replicas.items())
+
+    def node_named(self, name: str) -> SimNode | None:
+        """A replica, or the coordination service, if there is one."""
+        return self.geo.coordination if name == COORDINATION else self.chains.replicas[name]
 
     def edge_node(self, name: str) -> SimNode | None:
         """None until it has joined."""
@@ -150,6 +176,9 @@ class World:
 
     def stream_ids(self) -> list[int]:
         return [info.id for info in self.geo.streams.values()]
+
+    def owns(self, region: str, stream: int) -> bool:
+        return self.oracles.streams[stream].region == region
 
     def streams_on_files(self, region: str, *, owned: bool | None) -> list[int]:
         if not self._on_files[region]:
@@ -171,7 +200,7 @@ class World:
         for fault in self.plan.faults:
             self.at(fault.at_ns, partial(fault.strike, self))
         self.at(self.plan.trouble_ends_ns, self.heal)
-        self.at(_UPKEEP_EVERY_NS, self._keep_up)
+        Upkeep(self).start()
 
     def _join(self, edge: PlannedEdge) -> None:
         geo = self.geo
@@ -189,36 +218,6 @@ class World:
             publisher = Publisher(self, edge.publishing, edge.name, node)
             self._publishers[node.id] = publisher
             publisher.start()
-
-    def _keep_up(self) -> None:
-        """What the service does besides the protocol: compaction, syncs that are due, expiry."""
-        for region, node in self.all_replicas():
-            if not node.alive or node.paused:
-                continue
-            now = self.simulation.now
-            local = now if node.clock is None else node.clock.local(now)
-            disk = self.disk_of(node)
-            disk.maintain(WALL_OFFSET_NS + local, _COMPACTED_AT_A_TIME)
-            for stream, history in disk.histories():
-                if disk.streams[stream].owned and history.policy.max_age_ns is not None:
-                    self._expire(region, node, stream, history, WALL_OFFSET_NS + local)
-        self.at(self.simulation.now + _UPKEEP_EVERY_NS, self._keep_up)
-
-    def _expire(
-        self, region: str, node: SimNode, stream: int, history: History, wall_ns: int
-    ) -> None:
-        try:
-            predicate = history.expiry(wall_ns)
-        except (LogError, OSError):
-            return
-        if predicate is not None:
-            publisher = node_id_of(f"{region}/expiry")
-            first = history.publishers().get(publisher, 0) + 1
-            batch = EventBatch.build(
-                stream, first, [gc_payload(predicate)], kinds=[int(EventKind.GC)]
-            )
-            publication = Publication(publisher, first, batch)
-            self.simulation.stimulate(node, "on_publish", (publication,))
 
     # -- what is observed ------------------------------------------------------------------------
 
@@ -249,6 +248,8 @@ class World:
         self.oracles.on_acknowledge(publication, seq)
 
     def _on_refuse(self, node: NodeId, publication: Publication, _: str) -> None:
+        if publication.publisher in self.oracles.own_publishers:
+            return  # an owner that numbers nothing yet: it will say again what has expired
         self._publishers[node].on_answer(publication.batch)
         self.oracles.on_refuse(publication)
 
@@ -264,15 +265,21 @@ class World:
     def stop(self, node: SimNode, until_ns: int) -> None:
         if node.alive:
             self.simulation.stop(node)
-            self.disk_of(node).close()
+            if isinstance(node.disk, LogDisk):
+                node.disk.close()
             self.at(until_ns, partial(self._start, node))
 
     def _start(self, node: SimNode) -> None:
         if node.alive:
             return
-        if node.disk is not None:
+        if node.id in self._regions_of_nodes and self.chains.must_wait(
+            self._regions_of_nodes[node.id], node
+        ):
+            self.at(self.simulation.now + _TRY_AGAIN_NS, partial(self._start, node))
+            return
+        if isinstance(node.disk, LogDisk):
             try:
-                self.disk_of(node).open()
+                node.disk.open()
             except (LogError, OSError):  # it is full: whoever starts processes tries again
                 self.at(self.simulation.now + _TRY_AGAIN_NS, partial(self._start, node))
                 return
@@ -286,47 +293,22 @@ class World:
         self.simulation.pause(node)
         self.at(until_ns, partial(self.simulation.resume, node))
 
-    def cut(self, ways: set[tuple[NodeId, NodeId]], until_ns: int) -> None:
-        def is_cut(source: NodeId, target: NodeId) -> bool:
-            return (source, target) in ways
-
-        self._cuts.append(is_cut)
-        self.simulation.network.cut(is_cut)
-        self.at(until_ns, partial(self._mend, is_cut))
-
-    def _mend(self, cut: Callable[[NodeId, NodeId], bool]) -> None:
-        if cut in self._cuts:
-            self._cuts.remove(cut)
-            self.simulation.network.mend(cut)
-
-    def begin_weather(self, weather: Weather) -> None:
-        self._weather.append(weather)
-        self._apply_weather()
-
-    def end_weather(self, weather: Weather) -> None:
-        if weather in self._weather:
-            self._weather.remove(weather)
-            self._apply_weather()
-
-    def _apply_weather(self) -> None:
-        normal = self.plan.conditions
-        worst = {
-            name: max(getattr(each, name) for each in (normal, *self._weather))
-            for name in ("loss", "duplication", "reordering")
-        }
-        self.simulation.network.set_conditions(structs.replace(normal, **worst))
-
     def heal(self) -> None:
         """All faults end on their own; this is for what was started late, or twice."""
-        for cut in list(self._cuts):
-            self._mend(cut)
-        self._weather.clear()
-        self._apply_weather()
+        self.network.heal()
         for _, node in self.all_replicas():
             self.disk_of(node).free()
         for node in list(self.simulation.nodes.values()):
             self.simulation.resume(node)
             self._start(node)
+
+    def incomplete(self) -> list[str]:
+        """Chains that some of their replicas are not in."""
+        return [
+            f"the chain of {region} is {self.chains.members(region)}"
+            for region in self._on_files
+            if self.chains.is_chain(region) and not self.chains.is_complete(region)
+        ]
 
     def is_draining(self) -> bool:
         """Whether publishing has ended."""

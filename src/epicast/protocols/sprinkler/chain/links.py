@@ -240,7 +240,8 @@ class ChainLinks:
     # -- handing over ----------------------------------------------------------------------------
 
     def newcomer(self, now: int) -> Downstream | None:
-        """Who has all that was ever shown here, and ought to be at the end of the chain."""
+        """Who has all that was ever shown here, and ought to be at the end of the chain. Of other
+        regions' streams it may have more: a tail must not show what those before it lack."""
         below = self.below
         if not self.is_tail or below is None:
             return None
@@ -248,7 +249,10 @@ class ChainLinks:
             if not self.cursors.is_at_end(below.peer):
                 return None
             self.hands_over_since = now
-        has_all = all(below.stored.get(state.id, 0) >= state.end for state in self._states.values())
+        has_all = all(
+            state.end <= below.stored.get(state.id, 0) <= state.stored
+            for state in self._states.values()
+        )
         return below if has_all else None
 
     def give_up_newcomer(self) -> None:

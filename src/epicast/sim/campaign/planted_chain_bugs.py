@@ -1,0 +1,113 @@
+"""Single lines gone wrong where replicas form a chain.
+
+Here, too, some that one would think of are made good elsewhere: a message of another configuration
+that is let in is refused again by whoever it is for, and a replica that numbers events without
+being the head any more finds nobody who stores them.
+"""
+
+from __future__ import annotations
+
+from epicast.sim.campaign.planted import PlantedBug
+
+_SPRINKLER = "protocols/sprinkler"
+_CHAIN = f"{_SPRINKLER}/chain"
+
+CHAIN_BUGS: tuple[PlantedBug, ...] = (
+    PlantedBug(
+        name="ack-before-tail",
+        file=f"{_CHAIN}/links.py",
+        old="return below.shown.get(state.id, 0) if below is not None else state.end",
+        new="return state.stored",
+        description="a replica shows and acknowledges what it has stored itself",
+        within=20,
+    ),
+    PlantedBug(
+        name="forget-compare",
+        file="protocols/coordination/node.py",
+        old="if message.revision != (known.revision if known is not None else 0):",
+        new="if message.revision < 0:",
+        description="a proposal that changes a configuration which is over succeeds",
+        within=300,
+    ),
+    PlantedBug(
+        name="old-member",
+        file=f"{_CHAIN}/keeper.py",
+        old="if place is None or self.chain.members[place].incarnation != self.incarnation:",
+        new="if place is None:",
+        description="a replica that was started again takes itself for the member it was",
+        within=600,
+    ),
+    PlantedBug(
+        name="newcomer-too-early",
+        file=f"{_CHAIN}/links.py",
+        old="state.end <= below.stored.get(state.id, 0) <= state.stored",
+        new="0 <= below.stored.get(state.id, 0) <= state.stored",
+        description="a newcomer is proposed before it has all that was shown",
+        within=150,
+    ),
+    PlantedBug(
+        name="hand-over-blindly",
+        file=f"{_CHAIN}/links.py",
+        old="return below.stored.get(state.id, 0)",
+        new="return state.stored",
+        description="the tail shows what the newcomer it has proposed does not have",
+        within=50,
+    ),
+    PlantedBug(
+        name="no-retransmission",
+        file=f"{_CHAIN}/links.py",
+        old="self._numbers[place.stream], place.stream, place.epoch, place.end,",
+        new="self._numbers[place.stream], place.stream, place.epoch, "
+        "self._states[place.stream].stored,",
+        description="a new successor is not sent what it missed",
+        within=20,
+    ),
+    PlantedBug(
+        name="forget-publishers-below",
+        file=f"{_SPRINKLER}/replica.py",
+        old="self._publications.observe(batch)",
+        new="pass",
+        description="a replica that becomes the head does not know what the one before it took",
+        within=20,
+    ),
+    PlantedBug(
+        name="reuse-chain-epoch",
+        file=f"{_CHAIN}/configuration.py",
+        old="return ChainConfig(self.epoch + 1, members)",
+        new="return ChainConfig(self.epoch, members)",
+        description="the chain changes under the same epoch",
+        within=50,
+    ),
+    PlantedBug(
+        name="ignore-lineage",
+        file=f"{_CHAIN}/links.py",
+        old="same = place.end <= common_end(lineage, state.stored, place.lineage, place.end)",
+        new="same = place.end <= state.stored",
+        description="a newcomer keeps what another head has numbered",
+        within=1000,
+    ),
+    PlantedBug(
+        name="no-lineage",
+        file=f"{_SPRINKLER}/replica.py",
+        old="lineages[state.id] = begun(lineages.get(state.id, ()), epoch, state.taken + 1)",
+        new="lineages[state.id] = lineages.get(state.id, ())",
+        description="a head does not note which numbers are its own",
+        within=1000,
+    ),
+    PlantedBug(
+        name="show-outside",
+        file=f"{_CHAIN}/links.py",
+        old="return state.end",
+        new="return state.stored",
+        description="a replica shows what it has although it is not in the chain",
+        within=100,
+    ),
+    PlantedBug(
+        name="no-doubt",
+        file=f"{_SPRINKLER}/replica.py",
+        old="if state.epoch == 0 or (state.id in self._doubtful and self._is_alone()):",
+        new="if state.epoch == 0:",
+        description="the last replica goes on in the same epoch although it may have lost events",
+        within=300,
+    ),
+)
