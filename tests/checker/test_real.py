@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import epicast
-from bench.nemesis.recording import hashes_of, publish_recorded, record_item, record_until
+from epicast.experiments.nemesis.recording import hashes_of, publish_recorded, record_item, record_until
 from epicast.core import EventBatch, EventKind
 from epicast.geo.local import LocalGeoplex
 from epicast.runtime import run
