@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from epicast.core import EventBatch
-from epicast.deployment import Geoplex, parse_geoplex, stream_id
+from epicast.deployment import Address, Geoplex, Region, parse_geoplex, stream_id
+from epicast.geo.ports import free_ports
 
 NAMES = ("us", "eu", "ap", "sa", "af", "au", "in", "jp", "ca")
 KEYS = 20_000
@@ -31,7 +33,7 @@ def stream_of(region: str) -> str:
 
 def keeps_keys(regions: Sequence[str], region: str) -> bool:
     """Whether its stream keeps the newest event of each key; otherwise events have none."""
-    return region != regions[-1] or len(regions) == 1
+    return region != regions[-1]
 
 
 def described(regions: Sequence[str]) -> dict[int, tuple[str, str]]:
@@ -44,13 +46,15 @@ def described(regions: Sequence[str]) -> dict[int, tuple[str, str]]:
     return found
 
 
-def make_geoplex(regions: Sequence[str], replicas: int, ways: Ways, data: Path) -> Geoplex:
+def make_geoplex(
+    replicas: Mapping[str, Sequence[str]], ways: Ways, doors: Mapping[str, int], data: Path
+) -> Geoplex:
+    """`replicas`: their names by region; `doors`: where they are reached from within it."""
     lines = ['name = "nemesis"']
-    port = 0
+    regions = list(replicas)
+    ports = iter(free_ports(len(doors)))
     for region in regions:
-        ports = range(port + 1, port + replicas + 1)
-        port += replicas
-        addresses = ", ".join(f'"127.0.0.1:{each}"' for each in ports)
+        addresses = ", ".join(f'"127.0.0.1:{next(ports)}"' for _ in replicas[region])
         lines += [f"[regions.{region}]", f"replicas = [{addresses}]", f'data = "{region}"']
         lines += [f"[streams.{stream_of(region)}]", f'owner = "{region}"', 'ack = "disk"']
         keyed = keeps_keys(regions, region)
@@ -58,7 +62,17 @@ def make_geoplex(regions: Sequence[str], replicas: int, ways: Ways, data: Path) 
     for (source, target), relays in ways.items():
         via = ", ".join(f'"127.0.0.1:{each}"' for each in relays)
         lines += ["[[links]]", f'from = "{source}"', f'to = "{target}"', f"via = [{via}]"]
-    return parse_geoplex("\n".join(lines), "nemesis", str(data))
+    geoplex = parse_geoplex("\n".join(lines), "nemesis", str(data))
+    behind = {name: _behind_doors(region, doors) for name, region in geoplex.regions.items()}
+    return replace(geoplex, regions=behind)
+
+
+def _behind_doors(region: Region, doors: Mapping[str, int]) -> Region:
+    replicas = tuple(
+        replace(each, address=Address(each.address.host, doors[each.name]))
+        for each in region.replicas
+    )
+    return replace(region, replicas=replicas)
 
 
 def make_batch(stream: int, publisher: int, first: int, rows: int, keyed: bool) -> EventBatch:

@@ -6,20 +6,33 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from typing import Protocol as Interface
 
 from epicast.core import EpicastError
 from epicast.experiments.nemesis.schedule import Fault
-from epicast.experiments.nemesis.stage import Say, Stage
+from epicast.experiments.nemesis.stage import Say
 
 WHOLE_S = 60.0
 """How long a chain may take to be whole again."""
 _LOOK_EVERY_S = 0.02
 
 
+class Mistreated(Interface):
+    """What faults are done to."""
+
+    def begin(self, fault: Fault) -> None: ...
+
+    def mend(self, fault: Fault) -> None: ...
+
+    def wait_whole(self, region: str, patience_s: float, over: Callable[[], bool]) -> float:
+        """Until everybody is back; how long that took. `over`: nobody waits any more."""
+        ...
+
+
 class Lanes:
     def __init__(
         self,
-        stage: Stage,
+        stage: Mistreated,
         schedule: Sequence[Fault],
         regions: Sequence[str],
         began: float,

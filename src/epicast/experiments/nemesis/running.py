@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from epicast.core import ConfigError
+from epicast.deployment import Geoplex
 from epicast.experiments.geo_load import wait_for_chains
 from epicast.experiments.nemesis.board import Board
 from epicast.experiments.nemesis.geoplex import NAMES, make_geoplex
@@ -85,11 +86,10 @@ class Run:
         (folder / "schedule.txt").write_text("".join(f"{fault}\n" for fault in self._schedule))
         self._board = Board(self._board_file, *self._crowd, self._settings.regions)
         with (folder / "proxies.log").open("wb") as errors, Team() as team:
-            links = Links(team, self._cast.regions, self._settings.replicas)
-            geoplex = make_geoplex(
-                self._cast.regions, self._settings.replicas, links.ways, folder / "data"
-            )
-            with LocalGeoplex(geoplex, any_ports=True, errors=errors, say=self._say) as local:
+            replicas = {name: self._cast.replicas_of(name) for name in self._cast.regions}
+            links = Links(team, replicas)
+            geoplex = make_geoplex(replicas, links.ways, links.doors, folder / "data")
+            with LocalGeoplex(geoplex, errors=errors, say=self._say) as local:
                 load, lanes = self._perform(team, local, links)
         self._say("the checker reads what everybody has written down …")
         report = judge(self._logs, folder / "checker.json", folder, quiet=quiet)
@@ -102,12 +102,7 @@ class Run:
 
     def _perform(self, team: Team, local: LocalGeoplex, links: Links) -> tuple[Load, Lanes]:
         regions = self._cast.regions
-        links.lead_to(
-            {
-                region: [tuple(each.address) for each in local.geoplex.region(region).replicas]
-                for region in regions
-            }
-        )
+        links.lead_to(_places(local.geoplex))
         wait_for_chains(local)
         clients = Clients(lambda name: self._start_client(team, local, name))
         for name in self._cast.clients:
@@ -153,7 +148,7 @@ class Run:
         self._say("publishers have ended; subscribers get the rest …")
         self._end_clients(clients, subscribers, ends)
         addresses = [
-            (replica.name, f"epicast://{replica.address}") for replica in local.geoplex.replicas
+            (replica.name, f"epicast://{replica.listen}") for replica in local.geoplex.replicas
         ]
         self._say("what every replica has is read …")
         late = team.start(inspect, addresses, self._cast.regions, ends, self._logs)
@@ -207,3 +202,13 @@ class Run:
     def _trouble(self, text: str) -> None:
         self._troubles.append(text)
         self._say(f"TROUBLE: {text}")
+
+
+def _places(geoplex: Geoplex) -> dict[str, list[tuple[str, int]]]:
+    """Where regions, with all their replicas, and single replicas listen."""
+    single = {each.name: [(each.listen.host, each.listen.port)] for each in geoplex.replicas}
+    regions = {
+        name: [place for each in region.replicas for place in single[each.name]]
+        for name, region in geoplex.regions.items()
+    }
+    return {**regions, **single}

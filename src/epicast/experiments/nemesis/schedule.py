@@ -33,6 +33,8 @@ class Kind(StrEnum):
     """Its disk takes no more for a while."""
     WIPE = "wipe"
     """SIGKILL; started again without its disk."""
+    CUT_OFF = "cut-off"
+    """Nothing passes where it was connected to from within its region; one way, or both."""
     CORRUPT = "corrupt"
     """SIGKILL; bits of a segment are flipped or its end is cut off; started again."""
     BLACKOUT = "blackout"
@@ -52,15 +54,16 @@ LOSING_DISKS = frozenset({Kind.WIPE, Kind.CORRUPT})
 _ALONE = frozenset({Kind.CORRUPT, Kind.BLACKOUT})
 """Nothing else happens in the region meanwhile."""
 _OF_REPLICAS = (
-    Kind.KILL, Kind.RESTART, Kind.PAUSE, Kind.FULL, Kind.WIPE, Kind.CORRUPT, Kind.BLACKOUT,
+    Kind.KILL, Kind.RESTART, Kind.PAUSE, Kind.FULL, Kind.CUT_OFF, Kind.WIPE, Kind.CORRUPT,
+    Kind.BLACKOUT,
 )  # fmt: skip
-_SECOND = (Kind.KILL, Kind.RESTART, Kind.PAUSE, Kind.FULL, Kind.WIPE)
+_SECOND = (Kind.KILL, Kind.RESTART, Kind.PAUSE, Kind.FULL, Kind.CUT_OFF, Kind.WIPE)
 _OF_LINKS = (Kind.SWALLOW, Kind.BREAK, Kind.ONE_WAY, Kind.ISOLATE)
 _LASTS_S = {
     Kind.KILL: (0.0, 4.0), Kind.RESTART: (0.0, 3.0), Kind.PAUSE: (0.2, 5.0),
-    Kind.FULL: (2.0, 6.0), Kind.WIPE: (0.0, 3.0), Kind.CORRUPT: (0.0, 3.0),
-    Kind.BLACKOUT: (0.2, 2.0), Kind.SWALLOW: (0.5, 8.0), Kind.BREAK: (0.5, 8.0),
-    Kind.ONE_WAY: (0.5, 8.0), Kind.ISOLATE: (0.5, 4.0),
+    Kind.FULL: (2.0, 6.0), Kind.CUT_OFF: (0.3, 5.0), Kind.WIPE: (0.0, 3.0),
+    Kind.CORRUPT: (0.0, 3.0), Kind.BLACKOUT: (0.2, 2.0), Kind.SWALLOW: (0.5, 8.0),
+    Kind.BREAK: (0.5, 8.0), Kind.ONE_WAY: (0.5, 8.0), Kind.ISOLATE: (0.5, 4.0),
 }  # fmt: skip
 _TWO_AT_ONCE = 0.35
 _PAUSES_S = {LINKS: (1.0, 6.0), CLIENTS: (8.0, 20.0)}
@@ -147,7 +150,7 @@ def _region_strikes(region: str, cast: Cast, rng: Random) -> Iterator[tuple[floa
         if kind is Kind.BLACKOUT:
             yield pause_s, [(0.0, kind, region, for_s, rng.getrandbits(32))]
             continue
-        faults = [(0.0, kind, first, for_s, rng.getrandbits(32))]
+        faults: list[_Drawn] = [(0.0, kind, first, for_s, rng.getrandbits(32))]
         if len(names) > 2 and kind not in _ALONE and rng.random() < _TWO_AT_ONCE:
             other = rng.choice(_SECOND)
             after, lasts_s = rng.uniform(0.0, for_s), rng.uniform(*_LASTS_S[other])

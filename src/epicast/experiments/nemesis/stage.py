@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 from epicast.core import EpicastError
 from epicast.experiments.nemesis import disks
@@ -28,6 +29,12 @@ _ASK_S = 1.0
 _ASK_EVERY_S = 0.4
 START_S = 60.0
 _STOP_S = 20.0
+_WAYS_TO_CUT = {
+    "nothing passes": (True, True, False),
+    "connections end": (True, True, True),
+    "it does not hear": (True, False, False),
+    "it is not heard": (False, True, False),
+}
 
 
 class StageError(EpicastError):
@@ -76,6 +83,11 @@ class Stage:
             os.kill(self._pid(target), signal.SIGSTOP)
         elif kind is Kind.FULL:
             disks.fill(self._pid(target))
+        elif kind is Kind.CUT_OFF:
+            how = Random(fault.seed).choice(list(_WAYS_TO_CUT))
+            self._say(f"{target}: {how}")
+            there, back, reset = _WAYS_TO_CUT[how]
+            self._links.cut_door(target, there=there, back=back, reset=reset)
         elif kind is Kind.BLACKOUT:
             self._end(self._cast.replicas_of(target), signal.SIGKILL)
         else:
@@ -99,6 +111,8 @@ class Stage:
         elif kind is Kind.FULL:
             with suppress(ProcessLookupError):  # it ended by itself, which is noted elsewhere
                 disks.free(self._pid(target))
+        elif kind is Kind.CUT_OFF:
+            self._links.restore_door(target)
         elif kind is Kind.BLACKOUT:
             self._start(self._cast.replicas_of(target))
         else:
@@ -136,7 +150,7 @@ class Stage:
             return True
         try:
             places = [
-                run_loop(ask_status(*replica.address, timeout=_ASK_S)).protocol["chain_place"]
+                run_loop(ask_status(*replica.listen, timeout=_ASK_S)).protocol["chain_place"]
                 for replica in replicas
             ]
         except (EpicastError, OSError, TimeoutError):
