@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epicast.cli.output import print_json, print_table, say
+from epicast.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from epicast.experiments.nemesis.running import Settings
@@ -48,7 +49,6 @@ def nemesis(
     did not become well again; 2: it could not be run or judged.
     """
     from epicast.experiments.nemesis.running import Settings
-    from epicast.experiments.nemesis.verdict import JudgeError
 
     settings = Settings(
         seconds=60 * minutes, seed=seed, regions=regions, replicas=replicas, rate=rate,
@@ -60,11 +60,7 @@ def nemesis(
         return
     folder = _folder(out)
     _check_room(folder, settings)
-    try:
-        verdict = _run(settings, folder, as_json)
-    except JudgeError as error:
-        say(f"epicast: {error}")
-        raise typer.Exit(2) from None
+    verdict = _run(settings, folder, as_json)
     if out is None and verdict.clean:
         shutil.rmtree(folder)
     else:
@@ -96,11 +92,11 @@ def _folder(out: Path | None) -> Path:
     if out is None:
         return Path(tempfile.mkdtemp(prefix="epicast-nemesis-"))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise typer.BadParameter(f"--out: {out} exists and is not empty; name another folder")
+        raise ConfigError(f"--out: {out}: exists and is not empty; name another folder")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise typer.BadParameter(f"--out: {out}: {error.strerror}") from None
+        raise ConfigError(f"--out: {out}: {error.strerror}") from None
     return out.absolute()
 
 
@@ -108,7 +104,7 @@ def _check_room(folder: Path, settings: Settings) -> None:
     needed = settings.rate * settings.seconds * _MB_PER_MILLION
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise typer.BadParameter(
+        raise ConfigError(
             f"logs of so many events, and comparing them, need about {needed / 1e9:.0f} GB; "
             f"{folder} has {free / 1e9:.0f} GB: name another with --out, or ask for less"
         )

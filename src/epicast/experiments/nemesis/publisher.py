@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -135,7 +136,7 @@ class _Flow:
             entry.seq = await stream.publish_many(batch)
         except PublishRefused as error:
             entry.refused = True
-            print(f"{self._plan.name}: {stream.name}: {error}", flush=True)
+            print(f"{self._plan.name}: {stream.name}: {error}", file=sys.stderr, flush=True)
         else:
             epoch = self._node.known_head(stream.info.id).epoch
             log.acked(*where, time.time_ns(), contents, keys, epoch=epoch, seq=entry.seq)
