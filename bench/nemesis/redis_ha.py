@@ -110,16 +110,16 @@ class RedisWithSentinels:
 
 
 def _primary(sentinels: list[int]) -> Any:
-    """Whom the sentinels name."""
+    """Whom the sentinels name. Who uses it repeats what fails, and knows that it does."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
     from redis.sentinel import Sentinel
 
     nodes = [("127.0.0.1", port) for port in sentinels]
-    found = Sentinel(nodes, socket_timeout=_SOCKET_S).discover_master(GROUP)
-    import redis
-
-    return redis.Redis(
-        host=found[0], port=found[1], protocol=2, socket_timeout=_SOCKET_S, retry_on_timeout=False
-    )
+    host, port = Sentinel(nodes, socket_timeout=_SOCKET_S).discover_master(GROUP)
+    never = Retry(NoBackoff(), 0)
+    return redis.Redis(host=host, port=port, protocol=2, socket_timeout=_SOCKET_S, retry=never)
 
 
 def _number(entry: bytes, began_ms: int) -> int:
