@@ -84,3 +84,12 @@ def test_links_fail_one_after_the_other() -> None:
 def test_a_single_region_has_no_links() -> None:
     schedule = draw_schedule(1, TEN_MINUTES_S, Cast(("us",), 3))
     assert {fault.lane for fault in schedule} == {"us"}
+
+
+def test_some_kinds_only_and_one_at_a_time() -> None:
+    kinds = {Kind.KILL, Kind.WIPE, Kind.BLACKOUT}
+    cast = Cast(("us",), 3)
+    schedule = draw_schedule(1, TEN_MINUTES_S, cast, kinds=kinds, two_at_once=False)
+    assert {fault.kind for fault in schedule} == kinds
+    assert {len(strike) for strike in strikes(schedule, "us")} == {1}
+    assert 2 in {len(strike) for strike in strikes(draw_schedule(1, TEN_MINUTES_S, cast), "us")}

@@ -8,7 +8,7 @@ ones: a chain that takes longer to become whole delays what comes behind it in i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from itertools import combinations
 from random import Random
@@ -101,12 +101,17 @@ class Cast(Struct, frozen=True):
         return [f"{region}/{number}" for number in range(1, self.replicas + 1)]
 
 
-def draw_schedule(seed: int, seconds: float, cast: Cast) -> list[Fault]:
-    """By time. The same arguments give the same schedule."""
+def draw_schedule(
+    seed: int, seconds: float, cast: Cast, *, kinds: Collection[Kind] = frozenset(Kind),
+    two_at_once: bool = True,
+) -> list[Fault]:  # fmt: skip
+    """By time. The same arguments give the same schedule. `kinds`: those of replicas that occur;
+    without `two_at_once` a single one of a region is in trouble at a time, or all of them are."""
     rng = Random(seed)
     found = []
     for region in cast.regions:
-        found += _lane(region, _region_strikes(region, cast, Random(rng.random())), seconds)
+        strikes = _region_strikes(region, cast, kinds, two_at_once, Random(rng.random()))
+        found += _lane(region, strikes, seconds)
     if len(cast.regions) > 1:
         found += _lane(LINKS, _link_strikes(cast, Random(rng.random())), seconds)
     if cast.clients:
@@ -140,10 +145,15 @@ def _deck(cards: Sequence[Kind], rng: Random) -> Iterator[Kind]:
         yield from rng.sample(cards, len(cards))
 
 
-def _region_strikes(region: str, cast: Cast, rng: Random) -> Iterator[tuple[float, list[_Drawn]]]:
+def _region_strikes(
+    region: str, cast: Cast, kinds: Collection[Kind], two_at_once: bool, rng: Random
+) -> Iterator[tuple[float, list[_Drawn]]]:
     names = cast.replicas_of(region)
-    kinds = [kind for kind in _OF_REPLICAS if len(names) > 1 or kind not in LOSING_DISKS]
-    for kind in _deck(kinds, rng):
+    chosen = [kind for kind in _OF_REPLICAS if kind in kinds]
+    others = [kind for kind in _SECOND if kind in kinds]
+    if len(names) == 1:
+        chosen = [kind for kind in chosen if kind not in LOSING_DISKS]
+    for kind in _deck(chosen, rng):
         pause_s = rng.uniform(*_PAUSE_OF_REGIONS_S)
         for_s = rng.uniform(*_LASTS_S[kind])
         first, second = rng.sample(names, 2) if len(names) > 1 else (region, "")
@@ -151,8 +161,9 @@ def _region_strikes(region: str, cast: Cast, rng: Random) -> Iterator[tuple[floa
             yield pause_s, [(0.0, kind, region, for_s, rng.getrandbits(32))]
             continue
         faults: list[_Drawn] = [(0.0, kind, first, for_s, rng.getrandbits(32))]
-        if len(names) > 2 and kind not in _ALONE and rng.random() < _TWO_AT_ONCE:
-            other = rng.choice(_SECOND)
+        may_be_two = two_at_once and len(names) > 2 and kind not in _ALONE
+        if may_be_two and rng.random() < _TWO_AT_ONCE:
+            other = rng.choice(others)
             after, lasts_s = rng.uniform(0.0, for_s), rng.uniform(*_LASTS_S[other])
             faults.append((after, other, second, lasts_s, rng.getrandbits(32)))
         yield pause_s, faults
