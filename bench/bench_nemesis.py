@@ -13,7 +13,7 @@ SEED = 3
 
 
 def run(quick: bool) -> Result:
-    seconds = 20.0 if quick else 90.0
+    seconds = 20.0 if quick else 60.0
     figures: dict[str, Figure] = {}
     bars: list[Bar] = []
     for name, kinds in (("processes", PROCESSES), ("disks", DISKS)):

@@ -52,7 +52,7 @@ def nemesis(
 
     settings = Settings(
         seconds=60 * minutes, seed=seed, regions=regions, replicas=replicas, rate=rate,
-        rows=max(1, min(1000, rate // 100)),
+        rows=max(1, min(2000, rate // 100)),
     )  # fmt: skip
     if plan:
         for fault in settings.schedule():

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import epicast
-from epicast.client import PublishRefused
+from epicast.client import PublishLimits, PublishRefused
 from epicast.experiments.nemesis.board import Board
 from epicast.experiments.nemesis.geoplex import described, keeps_keys, make_batch, stream_of
 from epicast.experiments.nemesis.recording import hashes_of
@@ -23,7 +23,7 @@ from epicast.runtime.waiting import Bell, in_thread, spawn
 from epicast_checker import PublisherLog
 
 OVER = "over"
-_WINDOW = 24
+_WINDOW = 32
 """Batches on their way at a time."""
 _CATCH_UP = 2.0
 """Who is behind publishes so many times as fast as it should."""
@@ -53,7 +53,11 @@ def publish(
         board = Board(board_file, *crowd, len(regions))
         log = PublisherLog(logs, plan.name, described(regions))
         async with epicast.connect(
-            plan.address, agent=False, publisher=plan.number + 1, timeout=_CONNECT_S
+            plan.address,
+            agent=False,
+            publisher=plan.number + 1,
+            timeout=_CONNECT_S,
+            limits=PublishLimits(unacknowledged_events=_WINDOW * plan.rows),
         ) as node:
             flows = [
                 _Flow(node, plan, regions, index, board, log)
@@ -64,6 +68,8 @@ def publish(
             told = spawn(in_thread(leader.recv))
             while not told.done() and not any(task.done() for task in tasks):
                 await Bell().wait(0.05)
+            if told.done():
+                await told  # or nobody leads any more
             for flow in flows:
                 flow.over = True
             stuck = [text for task in tasks if (text := await task)]
