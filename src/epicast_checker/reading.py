@@ -57,8 +57,10 @@ class Rows(NamedTuple):
 
 
 def find_logs(folder: Path) -> list[LogFile]:
-    """All below a folder, in the order they were written."""
-    found = [_describe(path) for path in sorted(folder.rglob(f"*{SUFFIX}"))]
+    """All below a folder, in the order they were written; but not those that are empty, as when a
+    writer was killed before it had anything to write."""
+    files = sorted(folder.rglob(f"*{SUFFIX}"))
+    found = [_describe(path) for path in files if path.stat().st_size]
     if not found:
         raise FormatError(f"{folder}: there are no logs (*{SUFFIX}) in it")
     return found

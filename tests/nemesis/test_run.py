@@ -18,18 +18,20 @@ FAULTS = [
     Fault(1.0, Kind.ONE_WAY, "us-eu", 2.0, LINKS, 1, 0),
     Fault(2.0, Kind.KILL, "publisher-us", 0.5, CLIENTS, 1, 0),
     Fault(2.5, Kind.WIPE, "eu/2", 0.5, "eu", 1, 0),
-    Fault(4.0, Kind.KILL, "subscriber-eu", 0.5, CLIENTS, 2, 0),
+    # Started again while nobody of its region is there.
+    Fault(4.0, Kind.BLACKOUT, "eu", 2.0, "eu", 2, 0),
+    Fault(4.0, Kind.KILL, "subscriber-eu", 0.2, CLIENTS, 2, 0),
 ]
 
 
 @pytest.mark.timeout(290)
 def test_a_short_run(tmp_path: Path) -> None:
-    settings = Settings(seconds=9.0, regions=2, replicas=2, rate=4000, rows=40)
+    settings = Settings(seconds=12.0, regions=2, replicas=2, rate=4000, rows=40)
     verdict = Run(settings, tmp_path, schedule=FAULTS).run(quiet=True)
     log = (tmp_path / "nemesis.log").read_text()
     assert verdict.clean, log
     assert not any(verdict.counts.values()) and not verdict.troubles
-    assert verdict.faults == {"kill": 3, "one-way": 1, "wipe": 1}
+    assert verdict.faults == {"blackout": 1, "kill": 3, "one-way": 1, "wipe": 1}
     assert verdict.acked > 0 and verdict.delivered > verdict.acked
     assert "kill us/1" in log
     assert len((tmp_path / "schedule.txt").read_text().splitlines()) == len(FAULTS)

@@ -51,6 +51,10 @@ class Part:
         assert self._process.pid is not None
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.is_alive()
+
     def tell(self, value: Any) -> None:
         try:
             self._pipe.send(value)

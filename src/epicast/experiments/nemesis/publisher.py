@@ -15,6 +15,7 @@ from msgspec.structs import replace
 import epicast
 from epicast.client import PublishLimits, PublishRefused
 from epicast.experiments.nemesis.board import Board
+from epicast.experiments.nemesis.connecting import connect_patiently
 from epicast.experiments.nemesis.geoplex import described, keeps_keys, make_batch, stream_of
 from epicast.experiments.nemesis.recording import hashes_of
 from epicast.experiments.parts import Leader
@@ -27,7 +28,6 @@ _WINDOW = 32
 """Batches on their way at a time."""
 _CATCH_UP = 2.0
 """Who is behind publishes so many times as fast as it should."""
-_CONNECT_S = 60.0
 _PATIENCE_S = 120.0
 
 
@@ -52,13 +52,11 @@ def publish(
     async def main() -> None:
         board = Board(board_file, *crowd, len(regions))
         log = PublisherLog(logs, plan.name, described(regions))
-        async with epicast.connect(
-            plan.address,
-            agent=False,
-            publisher=plan.number + 1,
-            timeout=_CONNECT_S,
+        node = await connect_patiently(
+            plan.address, agent=False, publisher=plan.number + 1,
             limits=PublishLimits(unacknowledged_events=_WINDOW * plan.rows),
-        ) as node:
+        )  # fmt: skip
+        async with node:
             flows = [
                 _Flow(node, plan, regions, index, board, log)
                 for index, rate in enumerate(plan.rates) if rate

@@ -51,8 +51,13 @@ class Clients:
     def begin(self, name: str) -> None:
         self.parts[name] = self._start(name)
 
-    def pid(self, name: str) -> int:
-        return self.parts[name].pid
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """`PartFailed`, which says why, if it has ended by itself."""
+        part = self.parts[name]
+        if not part.is_running:
+            part.hear(0.0)
+            raise StageError(f"{name} has ended by itself")
+        os.kill(part.pid, number)
 
 
 class Stage:
@@ -75,8 +80,7 @@ class Stage:
     def begin(self, fault: Fault) -> None:
         target, kind = fault.target, fault.kind
         if target in self._clients.parts:
-            pid = self._clients.pid(target)
-            os.kill(pid, signal.SIGKILL if kind is Kind.KILL else signal.SIGSTOP)
+            self._clients.signal(target, signal.SIGKILL if kind is Kind.KILL else signal.SIGSTOP)
         elif kind in (Kind.SWALLOW, Kind.BREAK, Kind.ONE_WAY, Kind.ISOLATE):
             self._links.cut(self._directions(fault), reset=kind is Kind.BREAK)
         elif kind is Kind.PAUSE:
@@ -103,7 +107,7 @@ class Stage:
             if kind is Kind.KILL:
                 self._clients.begin(target)
             else:
-                os.kill(self._clients.pid(target), signal.SIGCONT)
+                self._clients.signal(target, signal.SIGCONT)
         elif kind in (Kind.SWALLOW, Kind.BREAK, Kind.ONE_WAY, Kind.ISOLATE):
             self._links.restore(self._directions(fault))
         elif kind is Kind.PAUSE:

@@ -12,6 +12,7 @@ import epicast
 from epicast.client import Reset, Watermark
 from epicast.core import EventBatch
 from epicast.experiments.nemesis.board import Board, Following
+from epicast.experiments.nemesis.connecting import connect_patiently
 from epicast.experiments.nemesis.geoplex import described, stream_of
 from epicast.experiments.nemesis.recording import record_item
 from epicast.experiments.parts import Leader
@@ -19,7 +20,6 @@ from epicast.runtime import run
 from epicast.runtime.waiting import Bell, end_task, in_thread, spawn
 from epicast_checker import SubscriberLog
 
-_CONNECT_S = 60.0
 _LOOK_EVERY_S = 0.05
 _FLUSH_EVERY_S = 0.05
 PATIENCE_S = 120.0
@@ -43,7 +43,7 @@ def subscribe(
     async def main() -> None:
         board = Board(board_file, *crowd, len(regions))
         log = SubscriberLog(logs, plan.name, described(regions))
-        async with epicast.connect(plan.address, agent=plan.agent, timeout=_CONNECT_S) as node:
+        async with await connect_patiently(plan.address, agent=plan.agent) as node:
             followers = [
                 _Follower(node, stream_of(region), log, board.following(plan.number, index))
                 for index, region in enumerate(regions)
@@ -82,7 +82,7 @@ def inspect(
     async def one(name: str, address: str) -> list[str]:
         title = f"late-{name.replace('/', '-')}"
         log = SubscriberLog(logs, title, described(regions))
-        async with epicast.connect(address, agent=False, timeout=_CONNECT_S) as node:
+        async with await connect_patiently(address, agent=False) as node:
             followers = [_Follower(node, stream_of(r), log, Following()) for r in regions]
             tasks = [spawn(follower.run()) for follower in followers]
             missing = await _wait_for(followers, ends)
