@@ -59,6 +59,12 @@ def schedule(seed: int, seconds: float, kinds: frozenset[Kind]) -> list[Fault]:
 def rows(seconds: float, seed: int, kinds: frozenset[Kind]) -> Iterator[Row]:
     """Of Epicast, and of those that are installed."""
     faults = schedule(seed, seconds, kinds)
+    for row in _all_rows(seconds, seed, faults):
+        _say(f"{row}")
+        yield row
+
+
+def _all_rows(seconds: float, seed: int, faults: list[Fault]) -> Iterator[Row]:
     yield epicast(seconds, seed, faults)
     if jetstream.missing() is None:
         yield nats(seconds, faults)

@@ -66,9 +66,12 @@ def judge(logs: Path, out: Path, temporary: Path, *, quiet: bool) -> dict[str, A
     command = [sys.executable, "-m", CHECKER, str(logs), "--json", "--out", str(out)]
     command += ["--temporary", str(temporary), *(["--quiet"] if quiet else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise JudgeError(f"the checker could not judge {logs}; what it wrote to stderr says why")
-    report: dict[str, Any] = json.loads(done.stdout)
+    try:
+        report: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        raise JudgeError(
+            f"the checker could not judge {logs}; what it wrote to stderr says why"
+        ) from None
     return report
 
 
