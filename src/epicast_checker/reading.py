@@ -15,6 +15,7 @@ from epicast_checker.format import FORMAT, SCHEMAS, SUFFIX, Collects, FormatErro
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
+_GATHERED_BYTES = 16 << 20
 
 
 class LogFile(NamedTuple):
@@ -57,8 +58,10 @@ class Rows(NamedTuple):
 
 
 def find_logs(folder: Path) -> list[LogFile]:
-    """All below a folder, in the order they were written."""
-    found = [_describe(path) for path in sorted(folder.rglob(f"*{SUFFIX}"))]
+    """All below a folder, in the order they were written; but not those that are empty, as when a
+    writer was killed before it had anything to write."""
+    files = sorted(folder.rglob(f"*{SUFFIX}"))
+    found = [_describe(path) for path in files if path.stat().st_size]
     if not found:
         raise FormatError(f"{folder}: there are no logs (*{SUFFIX}) in it")
     return found
@@ -88,17 +91,30 @@ def _describe(path: Path) -> LogFile:
 
 
 def read(log: LogFile) -> Iterator[Rows]:
-    """Up to the end, which is anywhere if the writer was killed."""
+    """Up to the end, which is anywhere if the writer was killed. Many small pieces, as of a writer
+    that had everything in its file at once, come as few large ones."""
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in _pieces(log):
+        gathered.append(batch)
+        size += batch.nbytes
+        if size >= _GATHERED_BYTES:
+            yield _rows(log, pa.concat_batches(gathered))
+            gathered, size = [], 0
+    if gathered:
+        yield _rows(log, pa.concat_batches(gathered))
+
+
+def _pieces(log: LogFile) -> Iterator[pa.RecordBatch]:
     with pa.OSFile(str(log.path)) as file:
         reader = pa.ipc.open_stream(file)
         while True:
             try:
-                batch = reader.read_next_batch()
+                yield reader.read_next_batch()
             except StopIteration:
                 return
             except (pa.ArrowInvalid, OSError):
                 return  # half a record batch: its writer was killed
-            yield _rows(log, batch)
 
 
 def _rows(log: LogFile, batch: pa.RecordBatch) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from epicast_checker.findings import Report
@@ -54,10 +55,9 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     if not rows:
         return ""
     cells = [
-        [head.replace("_s", " (s)") if head.endswith("_s") else head.replace("_", " ")
-         for head in heads],
+        [re.sub("_s$", " (s)", head).replace("_", " ") for head in heads],
         *([str(cell) for cell in row] for row in rows),
-    ]  # fmt: skip
+    ]
     widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
     words = [isinstance(cell, str) for cell in rows[0]]
     lines = [

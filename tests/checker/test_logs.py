@@ -65,6 +65,15 @@ def test_a_log_whose_writer_was_killed_is_read_as_far_as_it_goes(tmp_path: Path)
         assert (found.events, found.closed) == (2, False), cut
 
 
+def test_a_writer_that_was_killed_before_it_wrote_anything(tmp_path: Path) -> None:
+    log = SubscriberLog(tmp_path, "s", {1: ("a", "nothing")})
+    log.events(1, 1, 1, 0, hash_bytes([b"x"]))
+    log.close()
+    (tmp_path / "subscriber-s-000002.arrows").touch()
+    (found,) = check(tmp_path).subscribers
+    assert found.events == 1
+
+
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="there are no logs"):
         check(tmp_path)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import epicast
-from bench.nemesis.recording import hashes_of, publish_recorded, record_item, record_until
+from epicast.client import Stream, Subscription
 from epicast.core import EventBatch, EventKind
+from epicast.experiments.nemesis.recording import hashes_of, record_item
 from epicast.geo.local import LocalGeoplex
 from epicast.runtime import run
 from epicast_checker import PublisherLog, SubscriberLog, check
@@ -28,6 +29,37 @@ def batch_of(stream: int, publisher: int, turn: int, keys: int) -> EventBatch:
     names = [b"key %03d" % (number % keys) for number in numbers] if keys else None
     payloads = [b"%08d %08d" % (publisher, number) for number in numbers]
     return EventBatch.build(stream, 1, payloads, keys=names)
+
+
+async def publish_recorded(
+    stream: Stream, log: PublisherLog, publisher: int, first: int, batch: EventBatch
+) -> None:
+    """Publish events that have the publisher's numbers from `first` on."""
+    contents, keys = hashes_of(batch)
+    where = (stream.info.id, publisher, first)
+    log.sent(*where, time.time_ns(), contents, keys)
+    log.flush()  # whatever happens to this process, it was sent
+    seq = await stream.publish_many(batch)
+    epoch = (await stream.head()).epoch
+    log.acked(*where, time.time_ns(), contents, keys, epoch=epoch, seq=seq)
+    log.flush()
+
+
+async def record_until(
+    subscription: Subscription, stream: int, log: SubscriberLog, end: int, patience_s: float
+) -> bool:
+    """Write down what comes until everything up to `end` has; False if it did not in time."""
+    at = 0
+    deadline = time.monotonic() + patience_s
+    while at < end:
+        item = await subscription.next_batch(max(0.0, deadline - time.monotonic()))
+        if item is None:
+            log.flush()
+            return False
+        record_item(log, stream, item, time.time_ns())
+        at = item.last if isinstance(item, EventBatch) else item.watermark.seq
+    log.flush()
+    return True
 
 
 @pytest.mark.timeout(240)

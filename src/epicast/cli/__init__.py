@@ -24,6 +24,7 @@ from epicast.cli import (
     doctor,
     experiment,
     lake,
+    nemesis,
     plan,
     proxy,
     publish,
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     up, publish, subscribe, topic, status, streams, stream, proxy, agent, backup, restore, demo,
-    simulate, swarm, experiment, plan, doctor, lake, workload, universe, audit, certificate,
+    simulate, swarm, nemesis, experiment, plan, doctor, lake, workload, universe, audit,
+    certificate,
 )  # fmt: skip
 
 

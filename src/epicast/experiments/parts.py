@@ -46,6 +46,15 @@ class Part:
         self._process.start()
         theirs.close()  # or the end of the part would not end the pipe
 
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.is_alive()
+
     def tell(self, value: Any) -> None:
         try:
             self._pipe.send(value)

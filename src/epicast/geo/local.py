@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Self
 
 from epicast.core import EpicastError
 from epicast.deployment import EMBEDDED_PORTS, Geoplex, embedded_geoplex
@@ -47,13 +47,14 @@ class LocalGeoplex:
         stop_timeout_s: float = 10.0,
         log_format: LogFormat = "text",
         log_level: str = "warning",
+        errors: IO[bytes] | None = None,
         say: Callable[[str], object] = lambda _: None,
     ) -> None:
         """Without a geoplex it is the embedded one, its histories in `data`, or in memory.
 
         With `any_ports` free ports are used instead of those the geoplex names; so they are if
-        none is given. With `first_port` these are the first free ones from there on. `say` is told
-        of whatever takes long.
+        none is given. With `first_port` these are the first free ones from there on. What proxies
+        write to stderr goes to `errors`, if that is given. `say` is told of whatever takes long.
         """
         if geoplex is None:
             folder = None if data is None else str(data.absolute())
@@ -68,6 +69,7 @@ class LocalGeoplex:
         self._start_timeout_s = start_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._logs = (log_format, log_level)
+        self._errors = errors
         self._say = say
         self._nursery: NurseryProcess | None = None
 
@@ -78,7 +80,9 @@ class LocalGeoplex:
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             if self._any_ports:
                 self._choose_ports()
-            self._nursery = NurseryProcess(self.geoplex, *self._logs, self._stop_timeout_s)
+            self._nursery = NurseryProcess(
+                self.geoplex, *self._logs, self._stop_timeout_s, self._errors
+            )
             try:
                 self._start([replica.name for replica in self.geoplex.replicas])
                 break
@@ -133,6 +137,10 @@ class LocalGeoplex:
         if name in self.processes:
             raise EpicastError(f"the proxy of {name!r} runs already; stop or kill it first")
         self._start([name])
+
+    def launch(self, region: str) -> None:
+        """The same without waiting: it is among `processes` once it accepts connections."""
+        self._running.start(self.geoplex.replica(region)[1].name)
 
     def ended(self) -> list[Ended]:
         """The proxies that have ended since the last time this was asked."""

@@ -12,6 +12,7 @@ import time
 from base64 import b64encode
 from collections import deque
 from contextlib import suppress
+from typing import IO
 
 import msgspec
 
@@ -29,7 +30,12 @@ class StartFailed(EpicastError):
 
 class NurseryProcess:
     def __init__(
-        self, geoplex: Geoplex, log_format: LogFormat, log_level: str, stop_timeout_s: float
+        self,
+        geoplex: Geoplex,
+        log_format: LogFormat,
+        log_level: str,
+        stop_timeout_s: float,
+        errors: IO[bytes] | None = None,
     ) -> None:
         self.pids: dict[str, int] = {}
         """Of the proxies that run, by region."""
@@ -43,6 +49,7 @@ class NurseryProcess:
             [sys.executable, "-m", "epicast.geo.nursery"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=errors,
             bufsize=0,
             env=environment,
         )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epicast.client import Reset, Stream, Subscription
+from epicast.client import Reset
 from epicast.core import EventBatch, EventKind
-from epicast_checker import PublisherLog, SubscriberLog, hash_bytes, hash_rows
+from epicast_checker import SubscriberLog, hash_bytes, hash_rows
 
 Hashes = NDArray[np.uint64]
 _NO_KEYS = np.empty(0, dtype=np.uint64)
@@ -24,43 +23,12 @@ def hashes_of(batch: EventBatch) -> tuple[Hashes, Hashes]:
         rows = np.frombuffer(batch.data, np.uint8).reshape(batch.rows, lengths.row)
         keys = hash_rows(rows[:, : lengths.key]) if lengths.key else _NO_KEYS
         return hash_rows(rows), keys
-    keys, payloads = batch.keys(), batch.payloads()
-    contents = hash_bytes([key + payload for key, payload in zip(keys, payloads, strict=True)])
+    names, payloads = batch.keys(), batch.payloads()
+    contents = hash_bytes([key + payload for key, payload in zip(names, payloads, strict=True)])
     hashed = np.zeros(batch.rows, dtype=np.uint64)
-    keyed = [at for at, key in enumerate(keys) if key]
-    hashed[keyed] = hash_bytes([keys[at] for at in keyed])
+    keyed = [at for at, key in enumerate(names) if key]
+    hashed[keyed] = hash_bytes([names[at] for at in keyed])
     return contents, hashed if keyed else _NO_KEYS
-
-
-async def publish_recorded(
-    stream: Stream, log: PublisherLog, publisher: int, first: int, batch: EventBatch
-) -> None:
-    """Publish events that have the publisher's numbers from `first` on."""
-    contents, keys = hashes_of(batch)
-    where = (stream.info.id, publisher, first)
-    log.sent(*where, time.time_ns(), contents, keys)
-    log.flush()  # whatever happens to this process, it was sent
-    seq = await stream.publish_many(batch)
-    epoch = (await stream.head()).epoch
-    log.acked(*where, time.time_ns(), contents, keys, epoch=epoch, seq=seq)
-    log.flush()
-
-
-async def record_until(
-    subscription: Subscription, stream: int, log: SubscriberLog, end: int, patience_s: float
-) -> bool:
-    """Write down what comes until everything up to `end` has; False if it did not in time."""
-    at = 0
-    deadline = time.monotonic() + patience_s
-    while at < end:
-        item = await subscription.next_batch(max(0.0, deadline - time.monotonic()))
-        if item is None:
-            log.flush()
-            return False
-        record_item(log, stream, item, time.time_ns())
-        at = item.last if isinstance(item, EventBatch) else item.watermark.seq
-    log.flush()
-    return True
 
 
 def record_item(log: SubscriberLog, stream: int, item: EventBatch | Reset, now: int) -> None:
