@@ -159,7 +159,7 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         old="in_the_midst = cut is not None and (cut.sound_behind or len(cut.set_aside) > 1)",
         new="in_the_midst = cut is not None and len(cut.set_aside) > 1",
         description="a history cut short by damage is taken for a write that was cut short",
-        within=50,
+        within=300,
     ),
     PlantedBug(
         name="lost-restart",

@@ -73,8 +73,8 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         name="reuse-chain-epoch",
         file=f"{_CHAIN}/configuration.py",
-        old="return ChainConfig(self.epoch + 1, members)",
-        new="return ChainConfig(self.epoch, members)",
+        old="return ChainConfig(self.epoch + 1, members, self.tenures)",
+        new="return ChainConfig(self.epoch, members, self.tenures)",
         description="the chain changes under the same epoch",
         within=50,
     ),
@@ -89,8 +89,8 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         name="no-lineage",
         file=f"{_SPRINKLER}/replica.py",
-        old="lineages[state.id] = begun(lineages.get(state.id, ()), epoch, state.taken + 1)",
-        new="lineages[state.id] = lineages.get(state.id, ())",
+        old="self._links.lineages[state.id] = begun(before, epoch, state.taken + 1)",
+        new="self._links.lineages[state.id] = before",
         description="a head does not note which numbers are its own",
         within=1000,
     ),
