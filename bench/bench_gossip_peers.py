@@ -17,7 +17,7 @@ MODULE = "bench.gossip_peer_parts"
 LOSS = 0.1
 RATIO_GOAL = 0.999
 _PATIENCE_S = 180.0
-_DRAIN_S = 45.0
+_DRAIN_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -50,22 +50,22 @@ SETTINGS: dict[str, Any] = {
     # `epicast plan gossip --nodes 200 --loss 0.1 --crash 0.05 --rate 1000 --size 8 --period 500ms`
     # finds fanout 2 enough if every event is repeated for 9 rounds. Here max_datagrams lets a peer
     # pass an event on once or twice, to 4 others each time; that reaches nearly everybody at a
-    # fraction of the bytes, and retrieval gets the rest. The buffer holds 8 rounds.
+    # fraction of the bytes, and retrieval gets the rest. The buffer holds 3 rounds.
     "gossip_period_ns": 500_000_000,
     "fanout": 4,
     "view_size": 20,
-    "max_events": 4000,
-    "max_age_rounds": 10,
-    "critical_age_rounds": 5,
-    "max_datagrams": 7,
+    "max_events": 1500,
+    "max_age_rounds": 8,
+    "critical_age_rounds": 2,
+    "max_datagrams": 6,
     "max_message_bytes": 1300,
-    "retrieve_after_rounds": 4,
+    "retrieve_after_rounds": 5,
     "max_retrievals": 1000,
     "max_stored_events": 10_000,
     "late_events": 10_000,
     "settling_rounds": 3,
     "max_event_bytes": 64_000,
-    "bytes_per_s": 120_000,
+    "bytes_per_s": 150_000,
 }
 FULL = Load(
     processes=4, peers=49, crashing=(2, 2, 1, 1), killed=4,

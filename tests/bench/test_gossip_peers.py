@@ -27,7 +27,7 @@ def test_everybody_who_stays_gets_everything() -> None:
     [
         ({}, set()),
         ({"got": {"1": 319}}, {"delivery_ratio"}),
-        ({"most_bytes_per_s": 100_001}, {"bytes_per_peer_per_s"}),
+        ({"most_bytes_per_s": 150_001}, {"bytes_per_peer_per_s"}),
     ],
 )
 def test_verdict(change: dict[str, Any], fails: set[str]) -> None:
