@@ -18,7 +18,9 @@ CHECKER = "epicast_checker"
 _OF_STREAMS = ("lost", "numbered_twice", "misordered", "ambiguous", "acked_unsent")
 _OF_SUBSCRIBERS = (
     "never_delivered", "holes", "duplicated", "reordered", "forged", "buried", "unannounced",
+    "resets",
 )  # fmt: skip
+"""A reset says that a stream began a new epoch, as after a loss; nothing here excuses one."""
 
 
 class JudgeError(EpicastError):
