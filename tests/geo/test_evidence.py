@@ -154,8 +154,11 @@ class Proxies:
         self._folder = folder
         self._geoplex = parse_geoplex(document.format(folder=folder), "test.toml")
         self._of = self._geoplex.replica(name)
-        store = StreamStore(folder=folder / "histories", config=LogConfig(sync="disk"))
-        self._storage = HistoryStorage({PRICES: store})
+        stores = {
+            stream.id: StreamStore(folder=folder / stream.name, config=LogConfig(sync="disk"))
+            for stream in self._geoplex.streams.values()
+        }
+        self._storage = HistoryStorage(stores)
         run(self._storage.recover())
         self.history = self._storage.history(PRICES)
 

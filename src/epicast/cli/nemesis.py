@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epicast.cli.output import print_json, print_table, say
-from epicast.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from epicast.experiments.nemesis.running import Settings
@@ -89,6 +88,8 @@ def _run(settings: Settings, folder: Path, as_json: bool) -> Verdict:
 
 
 def _folder(out: Path | None) -> Path:
+    from epicast.core import ConfigError
+
     if out is None:
         return Path(tempfile.mkdtemp(prefix="epicast-nemesis-"))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -101,6 +102,8 @@ def _folder(out: Path | None) -> Path:
 
 
 def _check_room(folder: Path, settings: Settings) -> None:
+    from epicast.core import ConfigError
+
     needed = settings.rate * settings.seconds * _MB_PER_MILLION
     free = shutil.disk_usage(folder).free
     if free < needed:
