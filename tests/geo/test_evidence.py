@@ -161,9 +161,10 @@ class Proxies:
         self._storage = HistoryStorage(stores)
         run(self._storage.recover())
         self.history = self._storage.history(PRICES)
+        self.owns = True
 
     def start(self) -> ProxyEvidence:
-        evidence = ProxyEvidence(self._geoplex, *self._of, lambda _: True)
+        evidence = ProxyEvidence(self._geoplex, *self._of, lambda _: self.owns)
         evidence.open(self._storage)
         return evidence
 
@@ -192,6 +193,17 @@ class Proxies:
 
 def rows(first: int, last: int) -> list[tuple[int, int, int]]:
     return [(number, number, number) for number in range(first, last + 1)]
+
+
+def test_a_stream_is_logged_by_whoever_owns_it_at_the_moment(tmp_path: Path) -> None:
+    proxies = Proxies(tmp_path, DOCUMENT.replace("latest_per_key = true", 'ack = "disk"'), "us")
+    evidence = proxies.start()
+    evidence.stored(proxies.stored(1, 2), True)
+    proxies.owns = False  # it was moved away, and comes from its new owner
+    evidence.stored(proxies.stored(3, 4), True)
+    proxies.owns = True
+    evidence.stored(proxies.stored(5, 6), True)
+    assert proxies.logged() == [rows(1, 2) + rows(5, 6)]
 
 
 def test_what_was_stored_by_a_process_that_was_killed_is_made_up_for(tmp_path: Path) -> None:
