@@ -1,8 +1,11 @@
 """The campaign: random geoplexes under random trouble, judged by oracles that know nothing of them.
 
-* `drawing`: a seed becomes a `Plan`; `faults` has everything that can go wrong.
-* `world`: the plan in the simulator, with the log itself on simulated disks.
-* `oracles`: what must hold, from what was published, stored, delivered and acknowledged.
+* `drawing`, `drawing_faults`: a seed becomes a `Plan`; `faults` has what can go wrong,
+  `damage` what can with disks, `network` what can on the way.
+* `world`: the plan in the simulator, with the log itself on simulated disks; `upkeep`: what a
+  service does besides; `chains`: who is a member, and whose disk can be trusted.
+* `oracles`: what must hold, from what was published, stored, delivered and acknowledged (`watched`
+  has whom they look at); `truth` and `chained`: what is true of a stream.
 * `run`: trouble, then healing; `running`: many seeds; `ledger`: what has been done so far.
 * `planted`: bugs put into a copy of the sources, to see that the oracles would notice.
 """

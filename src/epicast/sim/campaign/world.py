@@ -310,10 +310,6 @@ class World:
             if self.chains.is_chain(region) and not self.chains.is_complete(region)
         ]
 
-    def is_draining(self) -> bool:
-        """Whether publishing has ended."""
-        return self.simulation.now >= self.plan.publishing_ends_ns
-
 
 def _call(action: Callable[[], None], _: Any) -> None:
     action()
