@@ -75,6 +75,7 @@ class ReplicaProxy(ChainedOwner):
         self._no_agents = self._others | self._replicas
         self._keeper = Keeper(node, config, chain)
         self._links = ChainLinks(self._region_id, config, self._states)
+        self._wanted = {}
         self._is_head = False
         self._doubtful: frozenset[int] = frozenset()
         """Streams of which this replica may have lost what others had seen."""

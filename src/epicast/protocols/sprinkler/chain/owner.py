@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from random import Random
 
-from epicast.core import Effects, NodeId, Peer
+from epicast.core import Effects, NodeId
 from epicast.protocols.sprinkler.chain.configuration import MOST_TENURES
 from epicast.protocols.sprinkler.chain.keeper import Keeper
 from epicast.protocols.sprinkler.chain.links import ChainLinks
-from epicast.protocols.sprinkler.config import ProxyConfig
 from epicast.protocols.sprinkler.moving.handover import Handover
 from epicast.protocols.sprinkler.moving.messages import MoveOutcome
 from epicast.protocols.sprinkler.moving.proxy import MovableProxy
 from epicast.protocols.sprinkler.moving.tenure import Tenure
-from epicast.protocols.sprinkler.permits import Permit, permit_all
-from epicast.protocols.sprinkler.plans import ProxyPlan, Status
-from epicast.protocols.sprinkler.publications import Admit
 from epicast.protocols.sprinkler.states import StreamState
 
 
 class ChainedOwner(MovableProxy):
     _keeper: Keeper
     _links: ChainLinks
-
-    def __init__(
-        self,
-        node: Peer,
-        config: ProxyConfig,
-        rng: Random,
-        *,
-        plan: ProxyPlan,
-        admit: Admit | None = None,
-        permit: Permit = permit_all,
-        status: Status = bytes,
-    ) -> None:
-        super().__init__(node, config, rng, plan=plan, admit=admit, permit=permit, status=status)
-        self._wanted: dict[int, Tenure] = {}
-        """What the chain is to agree on, by stream."""
+    _wanted: dict[int, Tenure]
+    """What the chain is to agree on, by stream."""
 
     @abstractmethod
     def _number_from_here(self, state: StreamState, epoch: int) -> None:
