@@ -68,6 +68,8 @@ try:
         spark._jvm.java.lang.Thread.sleep(60_000)
 except KeyboardInterrupt:
     print("interrupted")
+with spark_session("local[1]") as spark:
+    print(spark.range(5).count())
 """
 
 
@@ -75,4 +77,4 @@ def test_an_interrupt_while_java_is_asked_is_just_an_interrupt() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=200, check=False
     )
-    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+    assert (done.stdout, done.stderr) == ("interrupted\n5\n", "")

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+_TO_END = 10.0
+"""Seconds in which a JVM that is asked to end has to do so."""
 
 
 def launch_jvm(settings: Mapping[str, str]) -> None:
@@ -19,6 +23,29 @@ def launch_jvm(settings: Mapping[str, str]) -> None:
     context: Any = SparkContext
     with interrupts_later():
         context._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))
+
+
+def end_jvm(spark: Any) -> None:
+    """Instead of stopping the session, where a call was interrupted: py4j then hangs up on that
+    call, and at times on the next one as well, which would be the one that stops. Asked to end,
+    Spark cleans up behind itself; the next session starts a JVM of its own."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context: Any = SparkContext
+    process = context._gateway.proc
+    with interrupts_later():
+        spark.sparkContext._jsc = None  # so that nothing is stopped but what runs in this process,
+        spark.sparkContext.stop()  # which would complain of the JVM's end
+        process.terminate()
+        try:
+            process.wait(_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    context._gateway = context._jvm = None
+    session: Any = SparkSession
+    session._instantiatedSession = session._activeSession = None
 
 
 @contextmanager

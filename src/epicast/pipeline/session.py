@@ -25,7 +25,13 @@ from epicast.pipeline.errors import (
     reason_of,
 )
 from epicast.pipeline.folders import cache_folder, keep_file
-from epicast.pipeline.gateway import changed_environment, launch_jvm, own_interrupts, quiet_gateway
+from epicast.pipeline.gateway import (
+    changed_environment,
+    end_jvm,
+    launch_jvm,
+    own_interrupts,
+    quiet_gateway,
+)
 from epicast.pipeline.java import Java, find_java
 from epicast.pipeline.masters import check_master, is_this_process
 from epicast.pipeline.startup_cache import existing_cache
@@ -65,13 +71,17 @@ def spark_session(
     try:
         yield spark
     except Exception as error:
+        _stop(spark)
         if is_about_lost_java(error) or is_of_spark(error):
             raise SparkFailed(
                 f"the job failed: {reason_of(error)}; for all Spark has to say, set "
                 "EPICAST_SPARK_LOGS=1"
             ) from error
         raise
-    finally:
+    except BaseException:  # an interrupt, most likely in the middle of a call
+        end_jvm(spark)
+        raise
+    else:
         _stop(spark)
 
 
