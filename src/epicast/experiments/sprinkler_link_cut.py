@@ -49,6 +49,9 @@ _FAR, _NEAR = 2, 3
 _RATE = 100_000.0
 _STEP_NS = SECOND // 10
 
+_LONGER_NS = SECOND
+"""The load goes on after what is looked at: with nothing behind them, the last events of a load
+take longer than any before."""
 _DRAIN_NS = 5 * SECOND
 _SILENT, _BROKEN = "swallows", "breaks"
 _FASTER = 1.05
@@ -125,12 +128,12 @@ class _Outage:
         def is_cut(source: NodeId, target: NodeId) -> bool:
             return {source, target} == ends
 
-        self._region.put_load(begin, end)
+        self._region.put_load(begin, end + _LONGER_NS)
         self._simulation.run_until(begin + round(times.cut * SECOND))
         network.cut(is_cut)
         self._simulation.run_until(begin + round(times.mended * SECOND))
         network.mend(is_cut)
-        self._simulation.run_until(end + _DRAIN_NS)
+        self._simulation.run_until(end + _LONGER_NS + _DRAIN_NS)
 
     def _note(self, now: int, node: NodeId, number: int, batch: EventBatch) -> None:
         self._region.arrivals.note(now, node, number, batch)
