@@ -12,7 +12,8 @@ from epicast.deployment.access import Verdict
 from epicast.deployment.certificates import CertificateNames
 from epicast.geo.certificate_authority import Authority
 from epicast.runtime import Limits
-from epicast.runtime.gate import Complaints, Security
+from epicast.runtime.complaints import Complaints
+from epicast.runtime.gate import Security
 from epicast.runtime.messages import Accepted, DeclineCode, Declined
 from epicast.runtime.meter import Meter
 from epicast.runtime.tls import Tls, TlsFiles, accepting_context, dialing_context

@@ -20,9 +20,10 @@ from msgspec.structs import replace
 from epicast.core import AnyMessage, NodeId, Peer, WireError
 from epicast.deployment.access import Verdict
 from epicast.runtime.addresses import AddressBook
+from epicast.runtime.complaints import Complaints
 from epicast.runtime.connection import Connection
 from epicast.runtime.crowd import Crowd
-from epicast.runtime.gate import Complaints, Security
+from epicast.runtime.gate import Security
 from epicast.runtime.limits import Limits
 from epicast.runtime.links import LinkTable
 from epicast.runtime.messages import Accepted, DeclineCode, Declined

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Protocol as Interface
 
@@ -12,9 +11,6 @@ from epicast.core import NodeId
 from epicast.deployment.access import Verdict, region_identity
 from epicast.deployment.certificates import CertificateNames
 from epicast.runtime.tls import Tls
-
-_LINES_PER_MINUTE = 20
-_MINUTE_NS = 60_000_000_000
 
 
 class Gate(Interface):
@@ -69,23 +65,3 @@ def identity_in(names: CertificateNames | None, geoplex: str) -> str:
     if role is None:
         return f"certificate:{names}"
     return region_identity(role[1]) if role[0] == "region" else f"{role[0]}:{role[1]}"
-
-
-class Complaints:
-    """Lines of the log about those who are turned away: whoever knocks a lot does not fill it."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-        self._minute = -1
-        self._lines = 0
-
-    def warn(self, now: int, text: str, *arguments: object) -> None:
-        minute = now // _MINUTE_NS
-        if minute != self._minute:
-            if self._lines > _LINES_PER_MINUTE:
-                left_out = self._lines - _LINES_PER_MINUTE
-                self._log.warning("%d more of these were not logged", left_out)
-            self._minute, self._lines = minute, 0
-        self._lines += 1
-        if self._lines <= _LINES_PER_MINUTE:
-            self._log.warning(text, *arguments)

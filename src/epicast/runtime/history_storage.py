@@ -33,6 +33,7 @@ from epicast.log import (
     warm_up,
 )
 from epicast.log.restarts import may_have_lost, write
+from epicast.runtime.complaints import Complaints
 from epicast.runtime.saved_state import State, StateError, StateFile
 from epicast.runtime.storage import Failures, StorageError
 
@@ -90,6 +91,7 @@ class HistoryStorage:
         """Held while a history is being synced in another thread."""
         self._complaints: dict[int, tuple[str, int]] = {}
         """What upkeep of a history ran into, and when it first did."""
+        self._failed_appends = Complaints(log)
         self._doubtful: set[int] = set()
         """Streams that may have lost events, and whose epoch others decide on."""
         self._on_stored = on_stored
@@ -261,7 +263,9 @@ class HistoryStorage:
             try:
                 write(self.history(stream), writes)
             except (EpicastError, OSError) as error:
-                log.warning("stream %d cannot be appended to: %s", stream, error)
+                self._failed_appends.warn(
+                    time.monotonic_ns(), "stream %d cannot be appended to: %s", stream, error
+                )
                 failures[stream] = str(error)
         return failures
 
