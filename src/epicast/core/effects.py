@@ -92,6 +92,11 @@ class BeginEpoch(Operation, frozen=True):
         return 0
 
 
+class Release(Operation, frozen=True):
+    stream: int
+    seq: int
+
+
 Write = EventBatch | BeginEpoch
 """What a history is asked to do, in order."""
 
@@ -219,6 +224,11 @@ class Effects:
         """Have the stream's history go on in `epoch`, with what is there or without. If that fails,
         so does what is appended behind it."""
         self.operations.append(BeginEpoch(stream, epoch, keeps))
+
+    def release(self, stream: int, seq: int) -> None:
+        """Let the stored events of a stream collect others, up to a number: they will stay. Only
+        where histories wait for it, as those of replicas do."""
+        self.operations.append(Release(stream, seq))
 
     def save(self, name: str, value: bytes) -> None:
         """Store a small value, durable together with the appends of the same step."""

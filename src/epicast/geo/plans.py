@@ -33,7 +33,9 @@ def stream_store(
     if region.is_chain:
         lag = 1 + _REPLICA_LAG_BYTES // config.segment_bytes
         lag = max(lag, config.compact_lag_segments)
-        config = replace(config, names_publishers=True, compact_lag_segments=lag)
+        config = replace(
+            config, names_publishers=True, compact_lag_segments=lag, waits_for_release=True
+        )
     return StreamStore(
         policy=policy_of(stream),
         config=config,

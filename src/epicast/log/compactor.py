@@ -20,13 +20,16 @@ class Compactor:
         segments: Segments,
         live: LiveSet,
         sync: Callable[[], int],
+        taken: Callable[[], int],
         config: LogConfig,
     ) -> None:
+        """`taken`: up to where it is known what is live."""
         self.rewrites = 0
         self.rewritten_bytes = 0
         self._segments = segments
         self._live = live
         self._sync = sync
+        self._taken = taken
         self._config = config
         self._rewrite: Rewrite | None = None
         self._due = 0.0
@@ -78,7 +81,9 @@ class Compactor:
             rewrite.abandon()
 
     def _start(self) -> Rewrite | None:
-        sources, size_hint = choose(self._segments.sealed, self._live, self._config)
+        taken = self._taken()
+        sealed = [segment for segment in self._segments.sealed if segment.last <= taken]
+        sources, size_hint = choose(sealed, self._live, self._config)
         if sources:
             self._rewrite = Rewrite(self._segments.files, sources, self._live)
             self._rewrite.begin(size_hint)

@@ -43,6 +43,9 @@ class LogConfig(Config, frozen=True, kw_only=True):
     """Whether batches that reading puts together name the last number of every publisher in them,
     not only of those who have published nothing since: what a replica needs that may have to go on
     from there. Kept by `compact_lag_segments` for the newest segments only."""
+    waits_for_release: bool = False
+    """Whether events collect others only once `release` has said that they will stay: what a
+    replica needs whose newest events may turn out never to have been."""
     max_open_files: int = 128
 
     def __post_init__(self) -> None:

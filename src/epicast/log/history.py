@@ -11,6 +11,7 @@ to do, `SyncTicket.run` does it in any thread, `finish_sync` takes note.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -41,6 +42,8 @@ from epicast.log.statistics import Counters, Statistics
 
 _KEEP_SCRATCH = 1 << 24
 _MOST_SEQ = 2**62
+_MOST_WAITING = 1 << 20
+"""Bytes of released events that may wait until somebody wants to know what they collect."""
 
 
 class History:
@@ -114,10 +117,11 @@ class History:
 
     def statistics(self) -> Statistics:
         segments = self._segments.all
+        self._take_released()
         live = self._collector.live
         bounds = np.array([*(s.first for s in segments), self.end + 1], dtype=np.uint64)
         counts = live.count_between(bounds).tolist()
-        live_events = sum(counts)
+        live_events = sum(counts) + self.end - self._taken
         return Statistics(
             start=self.start,
             end=self.end,
@@ -169,8 +173,12 @@ class History:
         if segments.directory.volatile:
             self.durable_end = self.end
         self._publishers.take(rows)
-        self._collector.take(rows, self.end, gc_events)
         counters, size = self._counters, staged.stop - staged.at
+        if self._must_wait(rows):
+            self._waiting_bytes += size
+        else:
+            self._collector.take(rows, self.end, gc_events)
+            self._taken = self.end
         counters.appended_batches += len(batches)
         counters.appended_events += rows.count
         counters.appended_bytes += size
@@ -178,6 +186,13 @@ class History:
             self._scanner = Scanner()
         if self.config.compact_per_append:
             self._compactor.appended(size)
+
+    def release(self, seq: int) -> None:
+        """Everything up to `seq` will stay: with `waits_for_release`, it collects from now on."""
+        self._released = max(self._released, min(seq, self.end))
+        if self._waiting_bytes > _MOST_WAITING:
+            with suppress(LogError, OSError):  # whoever reads next will be told
+                self._take_released()
 
     def sync(self) -> int:
         """Make everything durable; the new `durable_end`."""
@@ -211,8 +226,9 @@ class History:
         """
         if first < self.start:
             raise HistoryGone(self.stream, first, self.start)
+        self._take_released()
         end = self.end if last is None else min(last, self.end)
-        return self._reader.read(self.epoch, first, end, max_bytes)
+        return self._reader.read(self.epoch, first, end, max_bytes, self._taken)
 
     def read_stored(self, first: int, last: int) -> Iterator[EventBatch]:
         """What is there between two numbers as it was appended: with collected events, as far as
@@ -227,6 +243,7 @@ class History:
         """
         if self.policy.max_age_ns is None:
             return None
+        self._take_released()
         oldest_kept = now - self.policy.max_age_ns
         anything = False
         for rows in self._reader.scan(self.start, self.end):
@@ -236,7 +253,7 @@ class History:
             anything |= bool((rows.kinds[old] == EventKind.DATA).any())
             if len(young):
                 return SeqBelow(rows.seqs.item(young.item(0))) if anything else None
-        return SeqBelow(self.end + 1) if anything else None
+        return SeqBelow(self._taken + 1) if anything else None
 
     # -- upkeep ----------------------------------------------------------------------------------
 
@@ -266,6 +283,7 @@ class History:
         Call it again and again, with anything in between.
         """
         self._segments.check()
+        self._take_released()
         return 0 if self._segments.files.pinned else self._compactor.step(max_bytes)
 
     def retain(self, now: int) -> int:
@@ -312,12 +330,32 @@ class History:
     def _forget_everything(self) -> None:
         self._publishers = Publishers(self.config.max_publishers)
         self._collector = Collector(self.policy, self._scan)
+        self._taken = self._released = self.end
+        """Up to `_taken` the collector knows the events, up to `_released` it may."""
+        self._waiting_bytes = 0
         live, segments, config = self._collector.live, self._segments, self.config
         self._reader = Reader(
             self.stream, live, self._publishers, segments.find, config.window_bytes,
             names_publishers=config.names_publishers,
         )  # fmt: skip
-        self._compactor = Compactor(segments, live, self.sync, config)
+        self._compactor = Compactor(segments, live, self.sync, lambda: self._taken, config)
+
+    def _must_wait(self, rows: Rows) -> bool:
+        """Whether rows just stored may collect something, or come behind some that may, and may
+        turn out never to have been."""
+        if not self.config.waits_for_release:
+            return False
+        return rows.gc_rows > 0 or self.policy.collects or self._taken + 1 < rows.first
+
+    def _take_released(self) -> None:
+        """Have events collect what they do, if they have been released since the last time."""
+        if self._taken >= self._released:
+            return
+        first = max(self._taken + 1, self.start)
+        for rows in self._reader.measured(self._scanner, first, self._released):
+            self._collector.take(rows, rows.last, gc_events_in(rows))
+            self._taken = rows.last
+        self._waiting_bytes = 0
 
     def _scan(self, first: int, last: int) -> Iterator[Rows]:
         return self._reader.scan(max(first, self.start), last)
@@ -336,6 +374,7 @@ class History:
         if not segments or segments[-1].rewritten:
             self._segments.open_segment(self.end + 1, self.epoch)
         self._collector.catch_up(self.end)
+        self._taken = self._released = self.end
         self.sync()
         return recovery.report(self.epoch, self.start, self.end)
 

@@ -32,6 +32,11 @@ class GcPolicy(Config, frozen=True, kw_only=True):
         if self.max_age_ns is not None and self.max_age_ns < 1:
             raise ConfigError(f"max_age_ns: {self.max_age_ns} is not at least 1")
 
+    @property
+    def collects(self) -> bool:
+        """Whether any event may collect others, not only GC events."""
+        return self.latest_per_key or self.last_n is not None
+
     def check(self, predicate: Predicate) -> None:
         """Refuse a predicate that this policy would keep from collecting anything but trifles.
 

@@ -44,23 +44,22 @@ class Reader:
         self._names_publishers = names_publishers
         self._scanner = Scanner()
 
-    def read(self, epoch: int, first: int, end: int, max_bytes: int) -> list[EventBatch]:
-        """Batches that cover `first` and what follows, without gaps and with copied bytes."""
+    def read(
+        self, epoch: int, first: int, end: int, max_bytes: int, taken: int
+    ) -> list[EventBatch]:
+        """Batches that cover `first` and what follows, without gaps and with copied bytes. Up to
+        `taken` it is known what is live; behind that everything is."""
         found: list[EventBatch] = []
         room = max_bytes
         cursor = _Cursor(self._find)
         while first <= end and (not found or room > _FIXED_BYTES + ROW_BYTES):
-            live = self._live.next(first, end)
-            if self._names_publishers:
-                live = first  # what is dead may have been published by somebody
-            if live is None:
-                batch = self._put_together(first, end, epoch, _NO_ROWS)
+            if first <= taken:
+                batch = self._live_part(cursor, epoch, first, min(end, taken), room)
             else:
-                cursor.seek(live, min(max(room, _LEAST_READ), self._window_bytes))
-                batch = self._as_stored(cursor, epoch, first, live) or self._merged(
-                    cursor, epoch, first, end, room
-                )
-            batch = _cut(batch if batch.last <= end else batch.slice(batch.first, end), room)
+                cursor.seek(first, min(max(room, _LEAST_READ), self._window_bytes))
+                batch = cursor.batch(epoch)
+                batch = batch.slice(max(first, batch.first), min(end, batch.last))
+            batch = _cut(batch, room)
             size = batch.wire_size()
             if found and size > room:
                 break
@@ -68,6 +67,21 @@ class Reader:
             room -= size
             first = batch.last + 1
         return found
+
+    def _live_part(
+        self, cursor: _Cursor, epoch: int, first: int, end: int, room: int
+    ) -> EventBatch:
+        """A batch that begins at `first`, with what is live."""
+        live = self._live.next(first, end)
+        if self._names_publishers:
+            live = first  # what is dead may have been published by somebody
+        if live is None:
+            return self._put_together(first, end, epoch, _NO_ROWS)
+        cursor.seek(live, min(max(room, _LEAST_READ), self._window_bytes))
+        batch = self._as_stored(cursor, epoch, first, live) or self._merged(
+            cursor, epoch, first, end, room
+        )
+        return batch if batch.last <= end else batch.slice(batch.first, end)
 
     def stored(self, epoch: int, first: int, last: int) -> Iterator[EventBatch]:
         """Batches as they were appended, collected events included, where compaction has left it
@@ -78,6 +92,22 @@ class Reader:
             batch = cursor.batch(epoch)
             yield batch.slice(max(first, batch.first), min(last, batch.last))
             first = batch.last + 1
+
+    def measured(self, scanner: Scanner, first: int, last: int) -> Iterator[Rows]:
+        """The stored batches from the one that begins at `first` on, as far as they end at `last`
+        or before; with rows yet to be loaded."""
+        cursor = _Cursor(self._find)
+        while first <= last:
+            cursor.seek(first, self._window_bytes)
+            rows = scanner.measure(cursor.view, cursor.at, len(cursor.view))
+            table = rows.record_table()
+            whole = int(np.searchsorted(table[:, 3], last, side="right"))
+            if whole < len(table):
+                if not whole:
+                    return
+                rows = scanner.measure(cursor.view, cursor.at, int(table[whole, 0]))
+            first = rows.last + 1
+            yield rows
 
     def scan(self, first: int, last: int) -> Iterator[Rows]:
         """The stored rows between two numbers, and some beside them, wherever any is live."""

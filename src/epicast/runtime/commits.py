@@ -123,6 +123,10 @@ class Commits:
         streams = self._touched or {batch.stream: None for batch in self._gathering.appends}
         self._gathering.afterwards.append((action, frozenset(streams)))
 
+    def release(self, stream: int, seq: int) -> None:
+        if self._storage is not None:
+            self._storage.release(stream, seq)
+
     def read(self, stream: int, first: int, max_bytes: int, token: int) -> None:
         storage = self._storage
         if storage is None or len(self._reads) >= self._limits.max_reads:

@@ -332,6 +332,11 @@ class HistoryStorage:
                 raise StorageError(str(error)) from error
         self._state = state
 
+    def release(self, stream: int, seq: int) -> None:
+        history = self._histories.get(stream)
+        if history is not None:
+            history.release(seq)
+
     # -- reading ---------------------------------------------------------------------------------
 
     def read_now(self, stream: int, first: int, max_bytes: int) -> list[EventBatch] | None:

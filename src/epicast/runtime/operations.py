@@ -53,6 +53,7 @@ class OperationRunner:
             fx.Leave: lambda op: datagrams.leave(op.group),
             fx.Append: lambda op: commits.append(op.batch),
             fx.BeginEpoch: commits.append,
+            fx.Release: lambda op: commits.release(op.stream, op.seq),
             fx.Save: lambda op: commits.save(op.name, op.value),
             fx.SendAfterAppend: self._send_after_append,
             fx.DeliverAfterAppend: self._deliver_after_append,

@@ -40,6 +40,9 @@ class Storage(Interface):
     def read_now(self, stream: int, first: int, max_bytes: int) -> list[EventBatch] | None:
         """The same at once; None if that takes waiting."""
 
+    def release(self, stream: int, seq: int) -> None:
+        """What is stored up to a number will stay: it may collect what it does."""
+
 
 class MemoryStorage:
     """Survives a restart of the driver, not of the process: for tests and simulations."""
@@ -74,6 +77,9 @@ class MemoryStorage:
                 stored.clear()
         self.saved.update(saves)
         return {}
+
+    def release(self, stream: int, seq: int) -> None:
+        """Nothing is ever collected here."""
 
     def read_now(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
         found: list[EventBatch] = []

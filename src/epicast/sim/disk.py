@@ -110,6 +110,9 @@ class SimDisk:
             found.append(part)
         return found
 
+    def release(self, stream: int, seq: int) -> None:
+        """What is stored up to a number will stay. Nothing is ever collected here."""
+
     def crash(self, *, lose_everything: bool) -> None:
         self._used -= sum(commit.size() for commit in self.pending)
         self.pending.clear()

@@ -38,7 +38,7 @@ from epicast.protocols.sprinkler.moving.operator import Operator
 from epicast.protocols.sprinkler.replica import Witness, nobody
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.disk import SimDisk
-from epicast.sim.history_disk import HistoryDisk
+from epicast.sim.history_disk import HistoryDisk, history_config
 from epicast.sim.network import Conditions
 from epicast.sim.node import SimNode
 from epicast.sim.service import Service
@@ -107,7 +107,7 @@ class SimGeoplex:
             )
         for region in self.regions:
             self.replicas[region] = [
-                self._add_proxy(region, replica, self._disk(replica, sync_ns, policies))
+                self._add_proxy(region, replica, self._disk(region, replica, sync_ns, policies))
                 for replica in geoplex.region(region).replicas
             ]
             self.proxies[region] = self.replicas[region][0]
@@ -137,10 +137,15 @@ class SimGeoplex:
                     delays[row, column] = self.geoplex.link(source, target).latency_ns
         return delays
 
-    def _disk(self, replica: Replica, sync_ns: int, policies: Mapping[int, GcPolicy]) -> SimDisk:
+    def _disk(
+        self, region: str, replica: Replica, sync_ns: int, policies: Mapping[int, GcPolicy]
+    ) -> SimDisk:
         if self._make_disk is not None:
             return self._make_disk(replica.name)
-        return HistoryDisk(sync_ns, policies) if self._collects else SimDisk(sync_ns)
+        if not self._collects:
+            return SimDisk(sync_ns)
+        is_chain = self.geoplex.region(region).is_chain
+        return HistoryDisk(sync_ns, policies, config=history_config(waits_for_release=is_chain))
 
     # -- nodes -----------------------------------------------------------------------------------
 

@@ -9,6 +9,12 @@ from epicast.log import GcPolicy, History, HistoryGone, LogConfig, in_memory
 from epicast.sim.disk import Commit, SimDisk
 
 
+def history_config(*, waits_for_release: bool = False) -> LogConfig:
+    return in_memory(
+        names_publishers=True, compact_lag_segments=16, waits_for_release=waits_for_release
+    )
+
+
 class HistoryDisk(SimDisk):
     """Like its base, but streams with a policy are read as `log.History` gives them out."""
 
@@ -22,7 +28,7 @@ class HistoryDisk(SimDisk):
         config: LogConfig | None = None,
     ) -> None:
         super().__init__(sync_ns, capacity_bytes)
-        self._config = config or in_memory(names_publishers=True, compact_lag_segments=16)
+        self._config = config or history_config()
         self._policies = policies
         self._histories: dict[int, History] = {}
         self.on_stored: Callable[[EventBatch], None] | None = None
@@ -67,6 +73,10 @@ class HistoryDisk(SimDisk):
             return history.read(first, max_bytes)
         except HistoryGone as gone:
             return history.read(gone.start, max_bytes)
+
+    def release(self, stream: int, seq: int) -> None:
+        if stream in self._histories:
+            self._histories[stream].release(seq)
 
     def crash(self, *, lose_everything: bool) -> None:
         super().crash(lose_everything=lose_everything)

@@ -84,7 +84,10 @@ class LogDisk(SimDisk):
 
     def _open(self, stream: int, kept: KeptStream, epoch: int) -> History:
         if not kept.on_files:
-            config = in_memory(segment_bytes=kept.config.segment_bytes)
+            config = in_memory(
+                segment_bytes=kept.config.segment_bytes,
+                waits_for_release=kept.config.waits_for_release,
+            )
             return History.in_memory(stream, policy=kept.policy, config=config, epoch=epoch)
         history = History(
             self.files[stream], stream, policy=kept.policy, config=kept.config, epoch=epoch
@@ -199,6 +202,9 @@ class LogDisk(SimDisk):
             for batch in found
             if batch.first <= end
         ]
+
+    def release(self, stream: int, seq: int) -> None:
+        self._histories[stream].release(seq)
 
     def maintain(self, now_ns: int, max_bytes: int) -> None:
         """What a proxy does to its histories now and then."""

@@ -28,6 +28,7 @@ class OperationRunner:
             fx.Leave: lambda node, op: simulation.network.leave(node, op.group),
             fx.Append: lambda node, op: self._writes.batches.append(op.batch),
             fx.BeginEpoch: lambda node, op: self._writes.batches.append(op),
+            fx.Release: self._release,
             fx.Save: lambda node, op: self._writes.saves.__setitem__(op.name, op.value),
             fx.SendAfterAppend: self._send_after_append,
             fx.DeliverAfterAppend: self._deliver_after_append,
@@ -107,6 +108,10 @@ class OperationRunner:
 
     def _deliver_after_append(self, node: SimNode, operation: fx.DeliverAfterAppend) -> None:
         self._writes.afterwards.append(partial(self._sim.hand_over, node, operation.batch))
+
+    def _release(self, node: SimNode, operation: fx.Release) -> None:
+        if node.disk is not None:
+            node.disk.release(operation.stream, operation.seq)
 
     def _read(self, node: SimNode, operation: fx.Read) -> None:
         batches = (

@@ -157,10 +157,27 @@ def test_shown_and_numbered_by_nobody(case):
         case.deliver(case.store(holes, B))
 
 
-def test_buried_by_something_that_was_never_shown():
+def test_buried_by_something_that_not_every_replica_has():
     case = Case(policy=GcPolicy(latest_per_key=True))
     case.store(case.publish(1, 1, keys=[b"k"]), A, B)
     case.store(case.publish(2, 1, keys=[b"k"]), A)
+    with broken("1 is buried, and nothing has collected it"):
+        case.deliver(EventBatch.build(STREAM, 1, [], seqs=[], last=1, epoch=EPOCH))
+
+
+def test_buried_by_something_that_every_replica_has_and_nobody_was_shown():
+    case = Case(policy=GcPolicy(latest_per_key=True))
+    case.store(case.publish(1, 1, keys=[b"k"]), A, B)
+    case.store(case.publish(2, 1, keys=[b"k"]), A, B)
+    case.deliver(EventBatch.build(STREAM, 1, [], seqs=[], last=1, epoch=EPOCH))
+    assert case.truth.now.end == 2
+
+
+def test_buried_where_replicas_may_have_less_than_they_had():
+    case = Case(synced=False, policy=GcPolicy(latest_per_key=True))
+    first = case.store(case.publish(1, 1, keys=[b"k"]), A, B)
+    case.store(case.publish(2, 1, keys=[b"k"]), A)
+    case.open(B, EPOCH, first)
     case.deliver(EventBatch.build(STREAM, 1, [], seqs=[], last=1, epoch=EPOCH))
     with broken("1 is buried, and nothing has collected it"):
         case.oracles.check_end()

@@ -350,6 +350,13 @@ class ReplicaProxy(ChainedOwner):
         if not self._show_and_tell(now, state, fx):
             self._links.report_stored(state, stored, fx)
 
+    def _show(self, now: int, state: StreamState, seq: int, fx: Effects) -> None:
+        """What is shown will stay, so it may collect what it does. What is not may be lost with the
+        head, and must not have collected anything then. A replica that is not in the chain shows
+        all it has when it is let in, or forgets all of it."""
+        super()._show(now, state, seq, fx)
+        fx.release(state.id, state.end if self._links.is_member else state.stored)
+
     def _source_of(self, stream: int) -> NodeId:
         if self._links.predecessor:
             return self._links.predecessor if self._links.linked else 0

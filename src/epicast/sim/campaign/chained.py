@@ -82,9 +82,12 @@ class ChainedTruth(StreamTruth):
         synced: bool,
         on_files: bool,
         members: Members,
+        listed: Members | None = None,
     ) -> None:
+        """`listed`: those that are in the chain, up or not."""
         super().__init__(name, region, policy, synced=synced, on_files=on_files)
         self._members = members
+        self._listed = listed or members
         self.logs: dict[str, ReplicaLog] = {}
         """By replica."""
         self._former: list[tuple[str, ReplicaLog]] = []
@@ -184,7 +187,7 @@ class ChainedTruth(StreamTruth):
             raise Broken(f"{who}: {self.name} in epoch {number}, which there is not")
         if not self.epoch or number < self.epoch:
             epoch = self.epochs[number] = EpochTruth(self.name, number, self._policy)
-            epoch.may_foresee = self._has_hidden
+            epoch.reveal = self._reveal
             self.epoch = max(self.epoch, number)
             return
         if self.durable:
@@ -197,9 +200,18 @@ class ChainedTruth(StreamTruth):
         self.epoch = number
         self.losses += number not in self._announced
 
-    def _has_hidden(self) -> bool:
-        shown = (self.epoch, self.now.end)
-        return any((log.epoch, log.end) > shown for log in self.logs.values())
+    def _reveal(self, epoch: int) -> bool:
+        """Everything that is in the chain with every replica of it may be shown: that is true from
+        now on. Unsure where replicas may go on with less than they had, or in another epoch."""
+        logs = [self.logs[replica] for replica in self._listed()]
+        unsure = not logs or (self._restarted and not self.durable)
+        if unsure or any(log.epoch != epoch for log in logs):
+            shown = (self.epoch, self.now.end)
+            return any((log.epoch, log.end) > shown for log in self.logs.values())
+        end = min(log.end for log in logs)
+        if end > self.epochs[epoch].end:
+            self._extend(self.epochs[epoch], end, "everybody", None)
+        return False
 
     def announce_epoch(self, who: str, number: int) -> None:
         """A subscription is told of an epoch, which may not be on any disk yet."""

@@ -103,6 +103,14 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
         within=100,
     ),
     PlantedBug(
+        name="collect-unshown",
+        file=f"{_SPRINKLER}/replica.py",
+        old="fx.release(state.id, state.end if self._links.is_member else state.stored)",
+        new="fx.release(state.id, state.stored)",
+        description="events that may still be lost with their head collect others",
+        within=50,
+    ),
+    PlantedBug(
         name="no-doubt",
         file=f"{_SPRINKLER}/replica.py",
         old="if state.epoch == 0 or (state.id in self._doubtful and self._is_alone()):",

@@ -43,10 +43,11 @@ class EpochTruth:
         be ahead of what is synced."""
         self._compared: dict[int, EventBatch] = {}
         """Batches that were found to be right. Messages are shared, so most come many times."""
-        self.may_foresee: Callable[[], bool] = lambda: False
-        """Whether more is stored than was shown. A replica buries what that collects, too."""
+        self.reveal: Callable[[int], bool] = lambda _: False
+        """Takes for shown, in the epoch named, what every replica has: they may know that, and bury
+        what it collects, before anybody was shown it. Whether it cannot be told what they have."""
         self._foreseen: set[int] = set()
-        """Numbers that were buried, and collected by nothing that was shown by then."""
+        """Numbers that were buried when that could not be told, and nothing had collected them."""
 
     @property
     def end(self) -> int:
@@ -56,7 +57,7 @@ class EpochTruth:
         """Another epoch that starts out with everything up to `end` of this one."""
         other = EpochTruth(self.stream, epoch, self._policy)
         other.excused = self.excused
-        other.may_foresee = self.may_foresee
+        other.reveal = self.reveal
         if damaged:
             by = self._collected.by[:end]
             gone = np.flatnonzero((by != ALIVE) & (by > end)) + 1
@@ -146,15 +147,21 @@ class EpochTruth:
         self._compared[id(batch)] = batch
 
     def _check_buried(self, who: str, batch: EventBatch) -> None:
+        if not self._buried_alive(batch):
+            return
+        is_unsure = self.reveal(self.number)
+        for seq in self._buried_alive(batch):
+            if not is_unsure:
+                self._complain_of(seq, who)
+            self._foreseen.add(seq)
+
+    def _buried_alive(self, batch: EventBatch) -> list[int]:
+        """What it buries that nothing has collected, and nothing excuses."""
         by = self._collected.by[batch.first - 1 : batch.last]
         buried = np.ones(len(by), dtype=bool)
         buried[batch.seqs.astype(np.int64) - batch.first] = False
         early = (np.flatnonzero(buried & (by == ALIVE)) + batch.first).tolist()
-        unexcused = [seq for seq in early if seq not in self.excused]
-        if unexcused and self.may_foresee():
-            self._foreseen.update(unexcused)
-        elif unexcused:
-            self._complain_of(unexcused[0], who)
+        return [seq for seq in early if seq not in self.excused]
 
     def check_foreseen(self) -> None:
         """Everything stored has been shown: what was buried before its collector was shown has been

@@ -90,7 +90,10 @@ class World:
         if not self._geoplex.region(stream.owner).is_chain:
             return StreamTruth(*named, synced=synced, on_files=on_files)
         members = partial(self._members, stream.owner)
-        return ChainedTruth(*named, synced=synced, on_files=on_files, members=members)
+        listed = partial(self._listed, stream.owner)
+        return ChainedTruth(
+            *named, synced=synced, on_files=on_files, members=members, listed=listed
+        )
 
     def _listed(self, region: str) -> list[str]:
         return self.chains.listed(region)
@@ -113,6 +116,7 @@ class World:
                     window_bytes=self.plan.segment_bytes,
                     names_publishers=is_chain,
                     compact_lag_segments=lag,
+                    waits_for_release=is_chain,
                 ),
                 owned=each.owner == region and not is_chain,
                 on_files=on_files,
