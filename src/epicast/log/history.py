@@ -73,6 +73,9 @@ class History:
         self._scanner = Scanner()
         self._synced_at: int | None = None
         self._synced_bytes = 0
+        self._taken = self._released = 0
+        """Up to `_taken` the collector knows the events, up to `_released` it may."""
+        self._waiting_bytes = 0
         self._forget_everything()
         self.recovery = self._recover()
 
@@ -331,14 +334,16 @@ class History:
         self._publishers = Publishers(self.config.max_publishers)
         self._collector = Collector(self.policy, self._scan)
         self._taken = self._released = self.end
-        """Up to `_taken` the collector knows the events, up to `_released` it may."""
         self._waiting_bytes = 0
         live, segments, config = self._collector.live, self._segments, self.config
         self._reader = Reader(
             self.stream, live, self._publishers, segments.find, config.window_bytes,
             names_publishers=config.names_publishers,
         )  # fmt: skip
-        self._compactor = Compactor(segments, live, self.sync, lambda: self._taken, config)
+        self._compactor = Compactor(segments, live, self.sync, self._taken_end, config)
+
+    def _taken_end(self) -> int:
+        return self._taken
 
     def _must_wait(self, rows: Rows) -> bool:
         """Whether rows just stored may collect something, or come behind some that may, and may
@@ -353,7 +358,8 @@ class History:
             return
         first = max(self._taken + 1, self.start)
         for rows in self._reader.measured(self._scanner, first, self._released):
-            self._collector.take(rows, rows.last, gc_events_in(rows))
+            gc_events = gc_events_in(rows)
+            self._collector.take(rows, rows.last, gc_events)
             self._taken = rows.last
         self._waiting_bytes = 0
 
