@@ -29,13 +29,15 @@ READS = 2
 class Downstream:
     """The successor, or who wants to be it: how far it is, by stream."""
 
-    __slots__ = ("incarnation", "peer", "shown", "stored")
+    __slots__ = ("ahead", "incarnation", "peer", "shown", "stored")
 
     def __init__(self, peer: NodeId, incarnation: int) -> None:
         self.peer = peer
         self.incarnation = incarnation
         self.stored: dict[int, int] = {}
         self.shown: dict[int, int] = {}
+        self.ahead: dict[int, Counter] = {}
+        """Of streams of which it knows a newer epoch than this replica."""
 
 
 class ChainLinks:
@@ -158,6 +160,8 @@ class ChainLinks:
         if self.below is not None:
             self.cursors.forget(self.below.peer)
         self.below = Downstream(source, message.incarnation)
+        for place in message.places:
+            self._note_ahead(Counter(place.stream, place.epoch, place.end))
         self.hands_over_since = None
         answers = [
             self._answer(self._states[place.stream], place)
@@ -220,6 +224,8 @@ class ChainLinks:
                 self.cursors.handle_consumed(
                     source, Consumed(number, counter.epoch, counter.seq), fx
                 )
+            else:
+                self._note_ahead(counter)
         for counter in message.shown:
             state = self._of_this_epoch(counter)
             if state is not None:
@@ -231,17 +237,28 @@ class ChainLinks:
         state = self._states.get(counter.stream)
         return state if state is not None and state.epoch == counter.epoch else None
 
+    def _note_ahead(self, counter: Counter) -> None:
+        state = self._states.get(counter.stream)
+        if self.below is not None and state is not None and counter.epoch > state.epoch:
+            self.below.ahead[counter.stream] = counter
+
     def epoch_changed(self, state: StreamState, fx: Effects) -> None:
         if self.below is not None:
             self.below.stored.pop(state.id, None)
             self.below.shown.pop(state.id, None)
+            there = self.below.ahead.get(state.id)
+            if there is not None and there.epoch <= state.epoch:
+                del self.below.ahead[state.id]
+                if there.epoch == state.epoch:
+                    self.below.stored[state.id] = there.seq
         self.cursors.epoch_changed(state, fx)
 
     # -- handing over ----------------------------------------------------------------------------
 
     def newcomer(self, now: int) -> Downstream | None:
         """Who has all that was ever shown here, and ought to be at the end of the chain. Of other
-        regions' streams it may have more: a tail must not show what those before it lack."""
+        regions' streams it may have more, or know a newer epoch: a tail must not show what those
+        before it lack."""
         below = self.below
         if not self.is_tail or below is None:
             return None
@@ -249,7 +266,7 @@ class ChainLinks:
             if not self.cursors.is_at_end(below.peer):
                 return None
             self.hands_over_since = now
-        has_all = all(
+        has_all = not below.ahead and all(
             state.end <= below.stored.get(state.id, 0) <= state.stored
             for state in self._states.values()
         )
