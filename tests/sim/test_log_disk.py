@@ -22,8 +22,8 @@ class Clock:
 def disk_with(sync: str, *, owned: bool = True, on_files: bool = True, seed: int = 1):
     clock = Clock()
     config = LogConfig(sync=sync, segment_bytes=4096, window_bytes=4096)  # type: ignore[arg-type]
-    kept = KeptStream(policy=GcPolicy(), config=config, owned=owned, on_files=on_files)
-    disk = LogDisk(0, {STREAM: kept}, Random(seed), clock)
+    kept = KeptStream(policy=GcPolicy(), config=config, on_files=on_files)
+    disk = LogDisk(0, {STREAM: kept}, Random(seed), clock, lambda _: {STREAM} if owned else set())
     return disk, clock, disk.recovered(1).epochs[STREAM]
 
 

@@ -106,6 +106,11 @@ class History:
         return self.durable_end if self.config.sync == "disk" else self.end
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether there are events of which it is not known that they will stay."""
+        return self.config.waits_for_release and self._released < self.end
+
+    @property
     def stored_bytes(self) -> int:
         return self._segments.size
 

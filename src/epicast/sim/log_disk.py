@@ -7,7 +7,7 @@ crash what a real one would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from random import Random
 
 from msgspec import Struct
@@ -22,13 +22,14 @@ from epicast.sim.disk import Commit, SimDisk
 
 _ROOMY = 1 << 62
 
+Owned = Callable[[Mapping[str, bytes]], Collection[int]]
+
 
 class KeptStream(Struct, frozen=True, kw_only=True):
     """How one stream is kept."""
 
     policy: GcPolicy
     config: LogConfig
-    owned: bool
     on_files: bool
 
 
@@ -47,13 +48,17 @@ class LogDisk(SimDisk):
         streams: Mapping[int, KeptStream],
         rng: Random,
         wall_ns: Callable[[], int],
+        owned: Owned,
     ) -> None:
+        """`owned`: the streams of which the node itself decides on the epoch when it starts, by
+        what it has saved."""
         super().__init__(sync_ns)
         self.streams = dict(streams)
         self.files: dict[int, SimulatedDisk] = {}
         """Of the streams that are kept on files."""
         self._rng = rng
         self._wall_ns = wall_ns
+        self._owned = owned
         self._histories: dict[int, History] = {}
         self._failures: list[tuple[int, int, str]] = []
         self._doubtful: set[int] = set()
@@ -77,12 +82,13 @@ class LogDisk(SimDisk):
 
     def open(self) -> None:
         """Open what is not open; `LogError` if that is impossible now, as on a full disk."""
-        epoch = new_epoch(self._wall_ns())
+        epoch, owned = new_epoch(self._wall_ns()), self._owned(self._saved)
         for stream, kept in self.streams.items():
             if stream not in self._histories:
-                self._histories[stream] = self._open(stream, kept, epoch if kept.owned else 0)
+                self._histories[stream] = self._open(stream, kept, epoch if stream in owned else 0)
 
     def _open(self, stream: int, kept: KeptStream, epoch: int) -> History:
+        """`epoch`: one to begin with, or after a loss; 0 if others decide on that."""
         if not kept.on_files:
             config = in_memory(
                 segment_bytes=kept.config.segment_bytes,
@@ -93,7 +99,7 @@ class LogDisk(SimDisk):
             self.files[stream], stream, policy=kept.policy, config=kept.config, epoch=epoch
         )
         lost = may_have_lost(history.recovery, kept.config)
-        if lost and not kept.owned:
+        if lost and not epoch:
             self._doubtful.add(stream)
         elif lost:
             history.raise_epoch(max(history.epoch + 1, epoch))
@@ -155,6 +161,7 @@ class LogDisk(SimDisk):
     def sync(self, commit: Commit) -> dict[int, int]:
         assert self.pending and self.pending[0] is commit
         del self.pending[0]
+        self._saved.update(commit.saves)
         by_stream: dict[int, list[Write]] = {}
         for batch in commit.batches:
             by_stream.setdefault(batch.stream, []).append(batch)
@@ -175,7 +182,6 @@ class LogDisk(SimDisk):
             if batches:
                 ends[stream] = batches[-1].last
             self._tell(writes)
-        self._saved.update(commit.saves)
         return ends
 
     def _tell(self, writes: Sequence[Write]) -> None:

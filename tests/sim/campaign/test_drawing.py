@@ -16,8 +16,8 @@ def test_a_plan_depends_on_its_seed_alone():
 def test_all_kinds_of_trouble_occur():
     faults = [fault for plan in PLANS for fault in plan.faults]
     assert {type(fault).__name__ for fault in faults} == {
-        "Cut", "CutEdge", "DiskFull", "Drift", "FlipBit", "Kill", "KillEdge", "Pause", "PauseEdge",
-        "Replace", "RollBack", "Stop", "Truncate", "Weather",
+        "Cut", "CutEdge", "DiskFull", "Drift", "FlipBit", "Kill", "KillEdge", "Move", "Pause",
+        "PauseEdge", "Replace", "RollBack", "Stop", "Truncate", "Weather",
     }  # fmt: skip
     assert len({draw.__name__ for draw in KINDS}) == 14
     assert all(fault.at_ns < fault.until_ns <= TROUBLE_ENDS_NS for fault in faults)
@@ -40,6 +40,21 @@ def test_chains_of_all_lengths_and_all_that_can_happen_to_them():
     assert {cut.one_way for cut in cuts} == {True, False}
     assert {cut.one == "coordination" for cut in cuts} == {True, False}
     assert {fault.replica for fault in faults if type(fault).__name__ == "Kill"} == {0, 1, 2}
+
+
+def test_only_what_no_crash_can_take_away_is_moved():
+    for plans in (PLANS, CHAINS):
+        moves = [
+            (plan, fault)
+            for plan in plans
+            for fault in plan.faults
+            if type(fault).__name__ == "Move"
+        ]
+        assert len({plan.seed for plan, _ in moves}) > 30
+        for plan, move in moves:
+            acks = {stream.name: stream.ack for stream in plan.streams}
+            on_files = {region.name: region.on_files for region in plan.regions}
+            assert acks[move.stream] == "disk" and on_files[move.to]
 
 
 def test_geoplexes_of_all_shapes_occur():

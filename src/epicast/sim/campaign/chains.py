@@ -54,8 +54,16 @@ class Chains:
             return [region]
         return [self._names[member.id] for member in self.config(region).members]
 
+    def head(self, region: str) -> SimNode | None:
+        """Who numbers events in a region, as far as its chain has agreed on anybody."""
+        if not self.is_chain(region):
+            return self.replicas[region]
+        return self._geo.simulation.nodes.get(self.config(region).head)
+
     def members(self, region: str) -> list[str]:
         """Those that are in the chain, and up since they joined it."""
+        if not self.is_chain(region):
+            return [region] if self.replicas[region].alive else []
         return [
             self._names[member.id]
             for member in self.config(region).members

@@ -55,6 +55,8 @@ class Damage(RegionFault, frozen=True, kw_only=True):
         if world.chains.is_chain(self.region):
             owned = None if world.chains.may_lose(self.region, node) else False
             return world.streams_on_files(self.region, owned=owned)
+        if world.moves_concern(self.region):
+            return []
         return world.streams_on_files(self.region, owned=None if self.noticed else False)
 
     def harm(self, files: SimulatedDisk, rng: Random) -> bool:

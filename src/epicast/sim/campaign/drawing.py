@@ -13,7 +13,14 @@ from msgspec import structs
 from epicast.core.sampling import derive_seed
 from epicast.protocols.sprinkler import AgentConfig, ClientConfig, ProxyConfig
 from epicast.sim.bandwidth import Bandwidth
-from epicast.sim.campaign.drawing_faults import CHAIN_KINDS, KINDS, Targets, draw_faults
+from epicast.sim.campaign.drawing_faults import (
+    CHAIN_KINDS,
+    KINDS,
+    Targets,
+    draw_faults,
+    draw_moves,
+)
+from epicast.sim.campaign.faults import Fault
 from epicast.sim.campaign.plan import (
     MS,
     SECOND,
@@ -71,13 +78,26 @@ def draw_plan(seed: int, *, chains: bool = False) -> Plan:
         sync_ns=sync_ns,
         segment_bytes=_rng(seed, "segments").choice((4096, 16 << 10, 1 << 20)),
         check_addresses=_rng(seed, "addresses").random() < 0.25,
-        faults=draw_faults(
-            _rng(seed, "faults"), targets, CHAIN_KINDS if chains else KINDS, TROUBLE_NS
+        faults=(
+            *draw_faults(
+                _rng(seed, "faults"), targets, CHAIN_KINDS if chains else KINDS, TROUBLE_NS
+            ),
+            *_draw_moves(_rng(seed, "moves"), regions, streams),
         ),
         trouble_ends_ns=TROUBLE_ENDS_NS,
         publishing_ends_ns=PUBLISHING_ENDS_NS,
         converges_within_ns=CONVERGES_WITHIN_NS,
     )
+
+
+def _draw_moves(
+    rng: Random, regions: tuple[PlannedRegion, ...], streams: tuple[PlannedStream, ...]
+) -> tuple[Fault, ...]:
+    """Only what no crash can take away is moved: what else may be lost depends on who owns it, and
+    when, which nobody but the protocol itself could say."""
+    lasting = [region.name for region in regions if region.on_files]
+    synced = {stream.name: stream.owner for stream in streams if stream.ack == "disk"}
+    return draw_moves(rng, synced, lasting, TROUBLE_NS)
 
 
 def _least_portion(edges: tuple[PlannedEdge, ...], sync_ns: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TypedDict
 
@@ -173,6 +173,24 @@ def _cut_edge_from_one(rng: Random, at: int, until: int, targets: Targets) -> Fa
     return kinds.CutEdge(
         at_ns=at, until_ns=until, edge=edge, one_way=one_way, outward=outward, replica=replica
     )
+
+
+def draw_moves(
+    rng: Random, owners: Mapping[str, str], regions: Sequence[str], within: tuple[int, int]
+) -> tuple[Fault, ...]:
+    """Of streams, of which `owners` tells whose they are, to any of the regions; in every second
+    run that has some."""
+    if len(regions) < 2 or not owners or rng.random() < 0.5:
+        return ()
+    begin, end = within
+    where = dict(owners)
+    moves = []
+    for at in sorted(rng.randrange(begin, end) for _ in range(rng.choice((1, 1, 2, 4)))):
+        stream = rng.choice(list(where))
+        to = rng.choice([region for region in regions if region != where[stream]])
+        moves.append(kinds.Move(at_ns=at, until_ns=end, stream=stream, to=to))
+        where[stream] = to
+    return tuple(moves)
 
 
 KINDS: tuple[DrawFault, ...] = (

@@ -97,8 +97,11 @@ class Replace(RegionFault, frozen=True, kw_only=True):
 
 
 def can_lose(world: World, region: str, node: SimNode) -> bool:
-    """What a proxy that is alone loses is gone, and it will say so."""
-    return not world.chains.is_chain(region) or world.chains.may_lose(region, node)
+    """What a proxy that is alone loses is gone, and it will say so. With its disk it would forget
+    whose streams are that were moved."""
+    if world.chains.is_chain(region):
+        return world.chains.may_lose(region, node)
+    return not world.moves_concern(region)
 
 
 class Stop(RegionFault, frozen=True, kw_only=True):
@@ -106,6 +109,17 @@ class Stop(RegionFault, frozen=True, kw_only=True):
 
     def strike(self, world: World) -> None:
         world.stop(self.node(world), self.until_ns)
+
+
+class Move(Fault, frozen=True, kw_only=True):
+    """Somebody asks whoever owns a stream to hand it over to another region. No fault, but all the
+    others may happen meanwhile."""
+
+    stream: str
+    to: str
+
+    def strike(self, world: World) -> None:
+        world.move(self.stream, self.to)
 
 
 class KillEdge(EdgeFault, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from epicast.core import EventBatch, IntervalSet, NodeId, Publication
 from epicast.log import History
 from epicast.sim.campaign.chained import ChainedTruth
+from epicast.sim.campaign.moves import MovedTruth
 from epicast.sim.campaign.truth import Broken, EpochTruth, StreamTruth
 from epicast.sim.campaign.watched import Held, Lane, Session
 
@@ -69,7 +70,10 @@ class Oracles:
         held = self._held.setdefault((replica, stream), Held())
         damaged = (replica, stream) in self._damaged
         self._damaged.discard((replica, stream))
-        if truth.region != self._regions[replica]:
+        if isinstance(truth, MovedTruth):
+            forgets = not self.on_files[self._regions[replica]]
+            truth.replica_opened(replica, history, damaged=damaged or forgets)
+        elif truth.region != self._regions[replica]:
             self._check_follower(replica, stream, history, held, damaged=damaged)
         elif isinstance(truth, ChainedTruth):
             truth.replica_opened(replica, history, damaged=damaged)
@@ -99,6 +103,8 @@ class Oracles:
             truth.replica_began(replica, epoch, keeps=keeps)
         elif keeps:
             raise Broken(f"{replica}: begins an epoch of {truth.name}, which others number")
+        elif isinstance(truth, MovedTruth):
+            truth.replica_began(replica, epoch, keeps=False)
         held.epoch, held.end = epoch, held.end if keeps else 0
 
     def on_stored(self, replica: str, batch: EventBatch) -> None:
@@ -118,7 +124,12 @@ class Oracles:
                     f"{replica} stored {batch.first} of {truth.name}, epoch {batch.epoch}, behind "
                     f"{held.epoch}/{held.end}"
                 )
-            self._epoch(replica, batch).compare(replica, batch)
+            if not isinstance(truth, MovedTruth) or replica in self._listed(self._regions[replica]):
+                self._epoch(replica, batch).compare(replica, batch)
+            if isinstance(truth, MovedTruth):
+                # Who was the head of an owner, and does not know yet that it is none, may number
+                # something: outside the chain that is shown to nobody, and forgotten.
+                truth.replica_stored(replica, batch)
         held.epoch, held.end = batch.epoch, batch.last
         key = (replica, batch.stream, batch.epoch)
         self._reached[key] = max(batch.last, self._reached.get(key, 0))

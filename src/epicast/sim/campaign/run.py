@@ -31,6 +31,7 @@ class Verdict(Struct, frozen=True):
     buried: int = 0
     restarts: int = 0
     losses: int = 0
+    moved: int = 0
 
 
 class CampaignRun:
@@ -97,6 +98,7 @@ class CampaignRun:
             buried=oracles.buried,
             restarts=oracles.restarts,
             losses=sum(truth.losses for truth in oracles.streams.values()),
+            moved=self.world.moved,
         )
 
 

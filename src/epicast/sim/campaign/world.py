@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
 from typing import Any
@@ -12,10 +12,13 @@ from epicast.core.sampling import derive_seed
 from epicast.deployment import Stream, node_id_of
 from epicast.log import History, LogConfig, LogError, policy_of
 from epicast.protocols.sprinkler import NoSuchStream, Restarted
+from epicast.protocols.sprinkler.moving.ledger import owned_streams
+from epicast.protocols.sprinkler.moving.messages import MoveOutcome, MoveReply
 from epicast.sim.campaign.applications import Application, Publisher
 from epicast.sim.campaign.chained import ChainedTruth
 from epicast.sim.campaign.chains import Chains
 from epicast.sim.campaign.faults import COORDINATION
+from epicast.sim.campaign.moves import MovedTruth, Tenures, may_own
 from epicast.sim.campaign.network import NetworkTrouble
 from epicast.sim.campaign.oracles import Oracles
 from epicast.sim.campaign.plan import MS, Plan, PlannedEdge
@@ -42,6 +45,11 @@ class World:
         geoplex = plan.geoplex()
         self._policies = {each.id: policy_of(each) for each in geoplex.streams.values()}
         self._geoplex = geoplex
+        owners = {each.name: each.owner for each in geoplex.streams.values()}
+        self._may_own = may_own(plan.faults, owners)
+        self._tenures: Tenures | None = None
+        self.moved = 0
+        """How often a stream was handed over."""
         self._disk_rng = Random(derive_seed(plan.seed, "disks"))
         self._region_of = {
             replica.name: name
@@ -71,6 +79,8 @@ class World:
         )
         self.simulation = self._simulation = self.geo.simulation
         self.chains = Chains(self.geo)
+        names = {region.id: name for name, region in geoplex.regions.items()}
+        self._tenures = Tenures(self.chains, names)
         self._regions_of_nodes = {
             node.id: region for region, nodes in self.geo.replicas.items() for node in nodes
         }
@@ -87,6 +97,12 @@ class World:
     def _truth_of(self, stream: Stream) -> StreamTruth:
         named = (stream.name, stream.owner, self._policies[stream.id])
         synced, on_files = stream.ack == "disk", self._on_files[stream.owner]
+        if stream.name in self._may_own:
+            owner = partial(self._owner_of, stream)
+            return MovedTruth(
+                stream.name, self._policies[stream.id], owner,
+                lambda: self._members(owner()), lambda: self._listed(owner()),
+            )  # fmt: skip
         if not self._geoplex.region(stream.owner).is_chain:
             return StreamTruth(*named, synced=synced, on_files=on_files)
         members = partial(self._members, stream.owner)
@@ -94,6 +110,11 @@ class World:
         return ChainedTruth(
             *named, synced=synced, on_files=on_files, members=members, listed=listed
         )
+
+    def _owner_of(self, stream: Stream) -> str:
+        if self._tenures is None:
+            return stream.owner  # nobody has moved anything yet
+        return self._tenures.owner_of(stream.id, stream.owner)
 
     def _listed(self, region: str) -> list[str]:
         return self.chains.listed(region)
@@ -118,13 +139,19 @@ class World:
                     compact_lag_segments=lag,
                     waits_for_release=is_chain,
                 ),
-                owned=each.owner == region and not is_chain,
                 on_files=on_files,
             )
             for each in self._geoplex.streams.values()
         }
         rng = Random(self._disk_rng.random())
-        disk = LogDisk(self.plan.sync_ns, streams, rng, self._wall_ns)
+        declared = {s.id: self._geoplex.region(s.owner).id for s in self._geoplex.streams.values()}
+        mine = self._geoplex.region(region).id
+
+        def owned(saved: Mapping[str, bytes]) -> frozenset[int]:
+            # In a chain, who is the head decides on the epoch.
+            return frozenset() if is_chain else owned_streams(saved, mine, declared)
+
+        disk = LogDisk(self.plan.sync_ns, streams, rng, self._wall_ns, owned)
         disk.on_opened = partial(self._on_opened, replica)
         disk.on_stored = partial(self._on_stored, replica)
         disk.on_began = partial(self._on_began, replica)
@@ -182,7 +209,12 @@ class World:
         return [info.id for info in self.geo.streams.values()]
 
     def owns(self, region: str, stream: int) -> bool:
-        return self.oracles.streams[stream].region == region
+        """Now, or, if the stream is moved, at any time."""
+        truth = self.oracles.streams[stream]
+        return region in self._may_own.get(truth.name, {truth.region})
+
+    def moves_concern(self, region: str) -> bool:
+        return any(region in regions for regions in self._may_own.values())
 
     def streams_on_files(self, region: str, *, owned: bool | None) -> list[int]:
         if not self._on_files[region]:
@@ -190,7 +222,7 @@ class World:
         return [
             info.id
             for info in self.geo.streams.values()
-            if owned is None or (info.region == region) == owned
+            if owned is None or self.owns(region, info.id) == owned
         ]
 
     # -- the schedule ----------------------------------------------------------------------------
@@ -244,6 +276,8 @@ class World:
         if isinstance(value, Restarted):
             self.oracles.on_restarted(node, number, value.epoch, value.seq)
             self._applications[node].on_restarted(number)
+        elif isinstance(value, MoveReply):
+            self.moved += value.outcome is MoveOutcome.DONE
         elif isinstance(value, NoSuchStream):
             raise Broken(f"{self._applications[node].plan.name}: no stream {value.stream}")
 
@@ -293,6 +327,13 @@ class World:
         if node.id in self._publishers:
             self._publishers[node.id].resume()
 
+    def move(self, stream: str, to: str) -> None:
+        """Ask whoever owns a stream to hand it over."""
+        owner = self.oracles.streams[self.id_of(stream)].region
+        node = self.chains.head(owner)
+        if owner != to and node is not None:
+            self.geo.ask_to_move(stream, to, node)
+
     def pause(self, node: SimNode, until_ns: int) -> None:
         self.simulation.pause(node)
         self.at(until_ns, partial(self.simulation.resume, node))
@@ -307,12 +348,20 @@ class World:
             self._start(node)
 
     def incomplete(self) -> list[str]:
-        """Chains that some of their replicas are not in."""
-        return [
+        """Chains that some of their replicas are not in, or do not know of that everybody has
+        everything: they still keep what will be collected then."""
+        outside = [
             f"the chain of {region} is {self.chains.members(region)}"
             for region in self._on_files
             if self.chains.is_chain(region) and not self.chains.is_complete(region)
         ]
+        waiting = [
+            f"{replica} does not know that all of {self.oracles.streams[stream].name} may be shown"
+            for replica, node in self.all_replicas()
+            for stream, history in self.disk_of(node).histories()
+            if history.is_waiting
+        ]
+        return outside + waiting
 
 
 def _call(action: Callable[[], None], _: Any) -> None:
