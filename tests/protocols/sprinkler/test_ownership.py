@@ -74,6 +74,16 @@ def test_the_answer_goes_where_it_was_asked_for_last():
     assert (pending.peer, pending.path) == (6, (7, 8))
 
 
+def test_what_another_head_has_numbered_waits_for_the_regions_that_the_copy_asks_for():
+    owned = owner()
+    batch = events(1, 3).renumbered(STREAM, 1, 1, WALL, (Run(99, 1, 3),))
+    owned.observe(batch)
+    assert owned.take(WALL, PEER, publish(1, 3), 1) is None
+    assert owned.take(WALL, PEER, publish(1, 3), 0) is None
+    [pending] = owned.stabilise(3)
+    assert (pending.peer, pending.regions) == (PEER, 1)
+
+
 def test_what_could_not_be_stored_may_come_again():
     """Whether copies of it are under way, only its publisher knows."""
     owned = owner()

@@ -130,6 +130,8 @@ class Ownership:
             if pending.publisher == message.publisher and pending.last >= last:
                 # The answer goes where it was asked for last.
                 pending.peer, pending.path = peer, message.path
+                # Of what another head has numbered it is not known here what was asked for.
+                pending.regions = max(pending.regions, regions)
                 return None
         end = self._state.end
         return Pending(peer, message.path, message.publisher, message.first, last, end, regions)
