@@ -118,4 +118,20 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
         description="the last replica goes on in the same epoch although it may have lost events",
         within=300,
     ),
+    PlantedBug(
+        name="new-owner-forgets",
+        file=f"{_SPRINKLER}/moving/tenant.py",
+        old="self._publications.own(state, self._known.numbers(state.id))",
+        new="self._publications.own(state, {})",
+        description="who is given a stream does not know what publishers had sent before",
+        within=400,
+    ),
+    PlantedBug(
+        name="number-while-giving",
+        file=f"{_SPRINKLER}/moving/proxy.py",
+        old="if handover is not None and handover.stage is not Stage.NEARS:",
+        new="if False:",
+        description="an owner goes on numbering while it gives a stream away",
+        within=600,
+    ),
 )
