@@ -126,12 +126,4 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
         description="who is given a stream does not know what publishers had sent before",
         within=400,
     ),
-    PlantedBug(
-        name="number-while-giving",
-        file=f"{_SPRINKLER}/moving/proxy.py",
-        old="if handover is not None and handover.stage is not Stage.NEARS:",
-        new="if False:",
-        description="an owner goes on numbering while it gives a stream away",
-        within=600,
-    ),
 )
