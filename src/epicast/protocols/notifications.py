@@ -1,53 +1,31 @@
 """The buffer of events that a gossiping node still passes on, and what it throws out when full.
 
-One entry per event, so that what is kept and what is purged does not depend on how events were
-batched; the bytes stay in the batches they came in, and events of one batch that are still together
-travel as one slice of it. Buffers are small (tens to a few hundred entries): plain loops over them
-are fine.
+Which events are kept and which are purged does not depend on how they were batched: it is decided
+for single events, and done for runs of them (`event_runs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable
 from operator import attrgetter
 from random import Random
-from typing import Literal, TypeVar
+from typing import Literal
 
 from epicast.core import EventBatch
 from epicast.core.sampling import choose, sample
+from epicast.protocols.event_runs import EventRun, RunIndex
 
-T = TypeVar("T")
 Purging = Literal["random", "age"]
-EventId = tuple[int, int]
-"""Source and sequence number."""
 
-
-class Buffered:
-    """An event that is passed on."""
-
-    __slots__ = ("age", "batch", "hops", "repetitions", "round", "seq", "size")
-
-    def __init__(self, batch: EventBatch, seq: int, age: int, at_round: int, hops: int) -> None:
-        self.batch = batch
-        """That it came in, with others perhaps."""
-        self.seq = seq
-        self.age = age
-        """Rounds since it was published, as far as this node knows."""
-        self.round = at_round
-        """In which the node got it."""
-        self.repetitions = 0
-        """How often the node has passed it on."""
-        self.hops = hops
-        """How often it was passed on before it came here."""
-        self.size = batch.wire_size() // batch.rows
-
-
+_in_order = attrgetter("arrival", "first")
 _by_age = attrgetter("age")
 _by_repetitions = attrgetter("repetitions")
 
 
 class NotificationBuffer:
-    __slots__ = ("_long_ago", "_max_bytes", "_max_events", "_purging", "_rng", "bytes", "entries")
+    __slots__ = ("_arrivals", "_index", "_is_split", "_long_ago", "_max_bytes", "_max_events",
+                 "_purging", "_rng", "bytes")  # fmt: skip
 
     def __init__(
         self, max_events: int, max_bytes: int, purging: Purging, long_ago: int, rng: Random
@@ -57,157 +35,169 @@ class NotificationBuffer:
         self._purging = purging
         self._long_ago = long_ago
         self._rng = rng
-        self.entries: dict[EventId, Buffered] = {}
-        """In the order they came; for reading."""
+        self._index = RunIndex()
+        self._arrivals = 0
+        self._is_split = False
+        """Whether parts of runs may be out of order."""
         self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self.entries)
+        """In events."""
+        return self._index.events
 
-    def __contains__(self, event: EventId) -> bool:
-        return event in self.entries
+    def runs(self) -> list[EventRun]:
+        """In the order they came; to be changed only through this class."""
+        if self._is_split:
+            self._index.reorder(sorted(self._index, key=_in_order))
+            self._is_split = False
+        return list(self._index)
 
     def add(
         self, batch: EventBatch, first: int, last: int, age: int, at_round: int, hops: int = 0
     ) -> None:
         """Events first..last of `batch`, none of which is here. `purge` must follow."""
-        for seq in range(first, last + 1):
-            entry = Buffered(batch, seq, age, at_round, hops)
-            self.entries[batch.stream, seq] = entry
-            self.bytes += entry.size
+        self._arrivals += 1
+        run = EventRun(batch, first, last, age, at_round, hops, self._arrivals)
+        self._index.put(run)
+        self.bytes += run.size * run.rows
 
-    def raise_age(self, event: EventId, age: int) -> None:
-        """Somebody knows the event to be at least this old."""
-        entry = self.entries.get(event)
-        if entry is not None and entry.age < age:
-            entry.age = age
+    def find(self, source: int, first: int, last: int) -> list[EventRun]:
+        """What there is of these events, ascending."""
+        return [
+            run if first <= run.first and run.last <= last
+            else run.part(max(first, run.first), min(last, run.last))
+            for run in self._index.overlapping(source, first, last)
+        ]  # fmt: skip
+
+    def raise_age(self, source: int, first: int, last: int, age: int) -> None:
+        """Somebody knows the events to be at least this old."""
+        for run in self._index.overlapping(source, first, last):
+            if run.age < age:
+                self._cut_out(run, first, last).age = age
+
+    def count_repetition(self, source: int, first: int, last: int) -> None:
+        """The events were passed on once more."""
+        for run in self._index.overlapping(source, first, last):
+            self._cut_out(run, first, last).repetitions += 1
 
     def grow_older(self, max_age: int) -> None:
-        """A round has passed; what is older than `max_age` (0: nothing is) goes."""
-        outdated = []
-        for event, entry in self.entries.items():
-            entry.age += 1
-            if 0 < max_age < entry.age:
-                outdated.append(event)
-        for event in outdated:
-            self.remove(event)
+        """A round has passed; what is older than `max_age` (0: nothing is) goes. Parts of a run
+        that are in the same state again become one."""
+        before: EventRun | None = None
+        for run in self.runs():
+            run.age += 1
+            if 0 < max_age < run.age:
+                self.remove(run)
+            elif (
+                before is not None
+                and run.arrival == before.arrival
+                and run.repetitions == before.repetitions
+                and run.continues(before)
+            ):
+                self._index.remove(before)
+                self._index.remove(run)
+                before.last = run.last
+                self._index.put(before)
+                self._is_split = True
+            else:
+                before = run
 
-    def remove(self, event: EventId) -> Buffered:
-        entry = self.entries.pop(event)
-        self.bytes -= entry.size
-        return entry
+    def remove(self, run: EventRun) -> None:
+        self._index.remove(run)
+        self.bytes -= run.size * run.rows
 
-    def purge(self) -> list[Buffered]:
+    def purge(self) -> list[EventRun]:
         """Throw out what is too much, and say what that was."""
-        if len(self.entries) <= self._max_events and self.bytes <= self._max_bytes:
+        if not self._is_too_full():
             return []
         if self._purging == "random":
-            surplus = max(0, len(self.entries) - self._max_events)
-            purged = self._purge_in_order(sample(self._rng, list(self.entries), surplus))
+            surplus = max(0, len(self) - self._max_events)
+            purged = self._purge_at(sample(self._rng, range(len(self)), surplus))
             while self.bytes > self._max_bytes:
-                purged.append(self.remove(choose(self._rng, list(self.entries))))
+                purged += self._purge_at([choose(self._rng, range(len(self)))])
             return purged
-        purged = self._purge_in_order(self._out_of_date())
-        # Stable: of equally old ones, that which is here for longest.
-        by_age = sorted(self.entries, key=lambda event: -self.entries[event].age)
-        return purged + self._purge_in_order(by_age)
-
-    def _purge_in_order(self, candidates: Iterable[EventId]) -> list[Buffered]:
-        purged = []
-        for event in candidates:
-            if len(self.entries) <= self._max_events and self.bytes <= self._max_bytes:
-                break
-            purged.append(self.remove(event))
+        runs = self.runs()
+        purged = self._purge_in_order(self._out_of_date(runs))
+        if self._is_too_full():
+            # Stable: of equally old ones, that which is here for longest.
+            by_age = sorted(self.runs() if purged else runs, key=_by_age, reverse=True)
+            purged += self._purge_in_order(by_age)
         return purged
 
-    def _out_of_date(self) -> list[EventId]:
+    def _is_too_full(self) -> bool:
+        return self._index.events > self._max_events or self.bytes > self._max_bytes
+
+    def _purge_in_order(self, candidates: Iterable[EventRun]) -> list[EventRun]:
+        """Of each the first ones, until what is left fits."""
+        purged = []
+        for run in candidates:
+            surplus = max(
+                self._index.events - self._max_events,
+                -((self._max_bytes - self.bytes) // max(1, run.size)),
+            )
+            if surplus <= 0:
+                break
+            part = self._cut_out(run, run.first, min(run.last, run.first + surplus - 1))
+            self.remove(part)
+            purged.append(part)
+        return purged
+
+    def _purge_at(self, positions: list[int]) -> list[EventRun]:
+        """The events at these positions of the order they came in."""
+        waiting = deque(sorted(positions))
+        found: list[tuple[int, int]] = []
+        begin = 0
+        for run in self.runs():
+            while waiting and waiting[0] < begin + run.rows:
+                found.append((run.batch.stream, run.first + waiting.popleft() - begin))
+            begin += run.rows
+        purged = []
+        for source, seq in found:
+            [run] = self._index.overlapping(source, seq, seq)
+            part = self._cut_out(run, seq, seq)
+            self.remove(part)
+            purged.append(part)
+        return purged
+
+    def _out_of_date(self, runs: list[EventRun]) -> list[EventRun]:
         """Events that came long before the newest of the same source (Fig. 9(a), in rounds)."""
         newest: dict[int, int] = {}
-        for (source, _), entry in self.entries.items():
-            newest[source] = max(newest.get(source, 0), entry.round)
-        return [
-            (source, seq)
-            for (source, seq), entry in self.entries.items()
-            if newest[source] - entry.round > self._long_ago
-        ]
+        for run in runs:
+            newest[run.batch.stream] = max(newest.get(run.batch.stream, 0), run.round)
+        return [run for run in runs if newest[run.batch.stream] - run.round > self._long_ago]
 
-    def runs(self, entries: Iterable[Buffered]) -> Iterator[tuple[EventBatch, int, Buffered]]:
-        """The events as few slices: (events, age, one of the entries). Together travels what came
-        together and is of one age."""
-        run: list[Buffered] = []
-        for entry in entries:
-            if run and not _continues(run[-1], entry):
-                yield _sliced(run)
-                run = []
-            run.append(entry)
-        if run:
-            yield _sliced(run)
+    def _cut_out(self, run: EventRun, first: int, last: int) -> EventRun:
+        """What is in first..last of a run here, as a run of its own."""
+        if first <= run.first and run.last <= last:
+            return run
+        self._index.remove(run)
+        self._is_split = True
+        parts = [run.part(max(first, run.first), min(last, run.last))]
+        if run.first < first:
+            parts.append(run.part(run.first, first - 1))
+        if last < run.last:
+            parts.append(run.part(last + 1, run.last))
+        for part in parts:
+            self._index.put(part)
+        return parts[0]
 
-    def least_repeated(self) -> list[Buffered]:
-        """All entries, those first that were passed on least often."""
-        return sorted(self.entries.values(), key=_by_repetitions)
+    def least_repeated(self) -> list[EventRun]:
+        """All runs, those first that were passed on least often."""
+        return sorted(self.runs(), key=_by_repetitions)
 
-    def ages_beyond(self, size: int) -> Sequence[int]:
-        """The ages of what a buffer of `size` events would have no room for."""
-        surplus = len(self.entries) - size
+    def mean_age_beyond(self, size: int) -> float | None:
+        """The mean age of what a buffer of `size` events would have no room for."""
+        surplus = count = len(self) - size
         if surplus <= 0:
-            return ()
-        return sorted(map(_by_age, self.entries.values()), reverse=True)[:surplus]
-
-
-def _continues(before: Buffered, entry: Buffered) -> bool:
-    return (
-        entry.batch is before.batch
-        and entry.seq == before.seq + 1
-        and entry.age == before.age
-        and entry.hops == before.hops
-    )
-
-
-def _sliced(run: list[Buffered]) -> tuple[EventBatch, int, Buffered]:
-    head = run[0]
-    return head.batch.slice(head.seq, run[-1].seq), head.age, head
-
-
-IdRange = tuple[int, int, int]
-"""Source, first and last number."""
-
-
-def id_ranges(events: Iterable[EventId]) -> list[IdRange]:
-    """Ids as few ranges, in order."""
-    ranges: list[IdRange] = []
-    for source, seq in sorted(events):
-        if ranges and ranges[-1][0] == source and ranges[-1][2] + 1 == seq:
-            ranges[-1] = (source, ranges[-1][1], seq)
-        else:
-            ranges.append((source, seq, seq))
-    return ranges
-
-
-def some_ids(ranges: Iterable[IdRange], most: int) -> Iterator[EventId]:
-    """The first so many ids of ranges that somebody else has made up."""
-    for source, first, last in ranges:
-        for seq in range(first, min(last, first + most - 1) + 1):
-            most -= 1
-            yield source, seq
-        if most <= 0:
-            return
-
-
-def packed(items: Iterable[T], size_of: Callable[[T], int], room: int) -> Iterator[list[T]]:
-    """The items in order, as few messages with so many bytes of room. One that is larger than that
-    has a message to itself."""
-    message: list[T] = []
-    left = room
-    for item in items:
-        size = size_of(item)
-        if message and size > left:
-            yield message
-            message, left = [], room
-        message.append(item)
-        left -= size
-    if message:
-        yield message
+            return None
+        total = 0
+        for run in sorted(self._index, key=_by_age, reverse=True):
+            rows = min(surplus, run.rows)
+            total += rows * run.age
+            surplus -= rows
+            if not surplus:
+                break
+        return total / count
 
 
 def is_notification(batch: EventBatch) -> bool:

@@ -50,12 +50,13 @@ class SeenEvents:
             self._displace_quietest()
         return ((first if first > end else end + 1, last),)
 
-    def had(self, source: int) -> IntervalSet:
-        """What was had of one source."""
-        had = IntervalSet(self._beyond.get(source, ()))
-        if self.ends.get(source):
-            had.add(1, self.ends[source])
-        return had
+    def lacking(self, source: int, first: int, last: int) -> Sequence[Interval]:
+        """The parts of first..last that were not had, ascending."""
+        first = max(first, self.ends.get(source, 0) + 1)
+        if last < first:
+            return _NOTHING
+        beyond = self._beyond.get(source)
+        return ((first, last),) if beyond is None else beyond.missing(first, last)
 
     def beyond(self, source: int) -> Iterable[Interval]:
         """What was had of one source beyond its first hole, ascending."""
@@ -72,12 +73,13 @@ class SeenEvents:
         new = beyond.add_new(max(first, end + 1), last)
         if not new:
             return new
-        if len(beyond) > self._max_gaps:
-            oldest_first, _ = next(iter(beyond))
-            self.given_up.append(("gap", source, end + 1, oldest_first - 1))
-            end = oldest_first - 1
         end = beyond.contiguous_end(end + 1)
         beyond.remove_below(end + 1)
+        if len(beyond) > self._max_gaps:
+            oldest_first, oldest_last = next(iter(beyond))
+            self.given_up.append(("gap", source, end + 1, oldest_first - 1))
+            end = oldest_last
+            beyond.remove_below(end + 1)
         if not beyond:
             del self._beyond[source]
         self.ends.pop(source, None)

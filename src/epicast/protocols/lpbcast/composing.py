@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 
 from epicast.core import EventBatch
 from epicast.core.sampling import sample
+from epicast.protocols.event_runs import in_parts, together
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.event_ids import EventIds
 from epicast.protocols.lpbcast.membership import Membership
@@ -24,7 +24,7 @@ from epicast.protocols.lpbcast.messages import (
     notification_bytes,
     subscription_bytes,
 )
-from epicast.protocols.notifications import Buffered, NotificationBuffer
+from epicast.protocols.notifications import NotificationBuffer
 
 _SHARE = 3
 """Digest and membership take a third of a message each, at most."""
@@ -85,42 +85,34 @@ class Composer:
     ) -> list[tuple[tuple[Notification, ...], tuple[Announcement, ...]]]:
         """Events by message: the first has `room`, the others a whole message. Those that do not
         fit in all wait for the next round, in which they come first."""
-        config = self._config
         whole = self._room
-        entries: Sequence[Buffered] = list(events.entries.values())
-        if events.bytes + len(entries) * notification_bytes(0) > room:
-            entries = events.least_repeated()
+        runs = events.runs()
+        if events.bytes + len(runs) * notification_bytes(0) > room:
+            runs = events.least_repeated()
         packed: list[tuple[tuple[Notification, ...], tuple[Announcement, ...]]] = []
         inside: list[Notification] = []
         announced: list[Announcement] = []
-        for batch, age, _ in events.runs(entries):
-            for part in _parts(batch, whole):
-                size = notification_bytes(part.wire_size())
+        for run in list(together(runs)):
+            for part in in_parts(run.events(), whole, _size):
+                size = _size(part)
                 large = size > whole
                 if large:
                     size = ANNOUNCEMENT_BYTES
                 if size > room:
                     packed.append((tuple(inside), tuple(announced)))
-                    if len(packed) >= config.max_datagrams:
+                    if len(packed) >= self._config.max_datagrams:
                         return packed
                     inside, announced, room = [], [], whole
                 room -= size
                 if large:
-                    announced.append(
-                        Announcement(age, EventRange(batch.stream, part.first, part.last))
-                    )
+                    ids = EventRange(part.stream, part.first, part.last)
+                    announced.append(Announcement(run.age, ids))
                 else:
-                    inside.append(Notification(age, part))
-                for seq in range(part.first, part.last + 1):
-                    events.entries[batch.stream, seq].repetitions += 1
+                    inside.append(Notification(run.age, part))
+                events.count_repetition(part.stream, part.first, part.last)
         packed.append((tuple(inside), tuple(announced)))
         return packed
 
 
-def _parts(batch: EventBatch, whole: int) -> list[EventBatch]:
-    """Events that do not fit a message together, in halves, until they do or are alone."""
-    if batch.rows == 1 or notification_bytes(batch.wire_size()) <= whole:
-        return [batch]
-    middle = (batch.first + batch.last) // 2
-    halves = batch.slice(batch.first, middle), batch.slice(middle + 1, batch.last)
-    return [part for half in halves for part in _parts(half, whole)]
+def _size(batch: EventBatch) -> int:
+    return notification_bytes(batch.wire_size())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from epicast.core.intervals import Interval
 from epicast.protocols.lpbcast.config import LpbcastConfig
@@ -49,8 +49,9 @@ class EventIds:
         self._meet(source, first)
         return self._seen.new_ranges(source, first, last)
 
-    def contains(self, source: int, seq: int) -> bool:
-        return self.had(source, seq) or seq in self._seen.had(source)
+    def lacking(self, source: int, first: int, last: int) -> Sequence[Interval]:
+        """The parts of first..last that have not come, ascending."""
+        return self._seen.lacking(source, first, last)
 
     def given_up(self) -> Iterator[tuple[str, int, int, int]]:
         """(reason, source, first, last) of what bounds made us forget; each once."""
@@ -85,10 +86,9 @@ class EventIds:
                 self._before_our_time.setdefault(source, newest)
             return []
         self._meet(source, newest)
-        had = self._seen.had(source)
         found: list[Interval] = []
         for low, high in reversed(((1, item.end), *item.beyond)):
-            for first, last in reversed(had.missing(low, high)):
+            for first, last in reversed(self._seen.lacking(source, low, high)):
                 first = max(first, last - most + 1)
                 most -= last - first + 1
                 found.append((first, last))
@@ -111,8 +111,3 @@ def well_formed(item: SourceDigest) -> bool:
             return False
         covered = last
     return True
-
-
-def names_of(intervals: Iterable[Interval]) -> Iterator[int]:
-    for first, last in intervals:
-        yield from range(first, last + 1)

@@ -16,13 +16,15 @@ from epicast.core import (
     Recovered,
     handles,
 )
+from epicast.protocols.event_runs import in_parts, merged, packed
 from epicast.protocols.lpbcast.config import LpbcastConfig
-from epicast.protocols.lpbcast.event_ids import EventIds, names_of, well_formed
+from epicast.protocols.lpbcast.event_ids import EventIds, well_formed
 from epicast.protocols.lpbcast.member import VIEWS, Member
 from epicast.protocols.lpbcast.messages import (
     EVENT_RANGE_BYTES,
     GOSSIP_BYTES,
     Announcement,
+    EventRange,
     Gossip,
     Notification,
     Retrieve,
@@ -31,12 +33,10 @@ from epicast.protocols.lpbcast.messages import (
     notification_bytes,
 )
 from epicast.protocols.lpbcast.publishing import PublishRate
-from epicast.protocols.lpbcast.retrieval import Retrieval, Store, ranges_of
+from epicast.protocols.lpbcast.retrieval import Retrieval, Store
 from epicast.protocols.notifications import (
-    Buffered,
     NotificationBuffer,
     is_notification,
-    packed,
     refusal,
     unpinned,
 )
@@ -133,29 +133,26 @@ class Lpbcast(Member):
     def _take_in(self, notifications: Sequence[Notification], source: NodeId, fx: Effects) -> None:
         """Phase III of gossip reception: deliver what is new and pass it on, note the ages of the
         rest."""
-        ids, entries = self._ids, self._events.entries
+        ids, config = self._ids, self.config
         for notification in notifications:
             batch, age = notification.batch, notification.age
-            first, last = batch.first, batch.last
-            if ids.had(batch.stream, last) and first == last:  # most end here
-                self._duplicates += 1
-                entry = entries.get((batch.stream, first))
-                if entry is not None and entry.age < age:
-                    entry.age = age
-                continue
+            stream, first, last = batch.stream, batch.first, batch.last
             if not is_notification(batch) or age < 0:
-                fx.drop("malformed notification", source, batch.stream)
+                fx.drop("malformed notification", source, stream)
                 continue
-            if batch.payload_bytes > self.config.max_event_bytes * batch.rows:
-                fx.drop("event too large", source, batch.stream, first, last)
+            if ids.had(stream, last):  # most end here
+                self._duplicates += batch.rows
+                self._events.raise_age(stream, first, last, age)
                 continue
-            new = ids.new_ranges(batch.stream, first, last)
+            if batch.payload_bytes > config.max_event_bytes * batch.rows:
+                fx.drop("event too large", source, stream, first, last)
+                continue
+            new = ids.new_ranges(stream, first, last)
             self._deliver(batch, age, new, fx)
             known = batch.rows - sum(high - low + 1 for low, high in new)
             if known:
                 self._duplicates += known
-                for seq in range(first, last + 1):
-                    self._events.raise_age((batch.stream, seq), age)
+                self._events.raise_age(stream, first, last, age)
         self._purge(fx)
 
     def _deliver(
@@ -168,16 +165,16 @@ class Lpbcast(Member):
             fx.deliver(kept.slice(low, high))
             self._delivered += high - low + 1
             self._events.add(kept, low, high, age, self._round)
-            self._store.add(kept, low, high, self._round - age)
+            self._store.add(kept, low, high, age, self._round)
         for reason, stream, first, last in self._ids.given_up():
             fx.drop(f"seen {reason}", stream=stream, first=first, last=last)
 
     def _purge(self, fx: Effects) -> None:
-        purged = self._events.purge()
-        if purged:
-            self._purged += len(purged)
-            critical = self.config.critical_age_rounds
-            self._purged_young += sum(entry.age < critical for entry in purged)
+        critical = self.config.critical_age_rounds
+        for run in self._events.purge():
+            self._purged += run.rows
+            if run.age < critical:
+                self._purged_young += run.rows
 
     # Retrieval
 
@@ -191,11 +188,9 @@ class Lpbcast(Member):
                 fx.drop("malformed announcement", source)
                 continue
             last = min(events.last, events.first + self.config.max_retrievals - 1)
-            for seq in range(events.first, last + 1):
-                if self._ids.contains(events.source, seq):
-                    self._events.raise_age((events.source, seq), item.age)
-                else:
-                    self._retrieval.note(events.source, seq, source, self._round, at_once=True)
+            self._events.raise_age(events.source, events.first, last, item.age)
+            for low, high in self._ids.lacking(events.source, events.first, last):
+                self._retrieval.note(events.source, low, high, source, self._round, at_once=True)
 
     def _compare(self, source: NodeId, digest: Sequence[SourceDigest], fx: Effects) -> None:
         retrieval = self._retrieval
@@ -205,21 +200,21 @@ class Lpbcast(Member):
                 continue
             if retrieval.room <= 0:
                 return
-            for seq in names_of(self._ids.missing(item, retrieval.room)):
-                retrieval.note(item.source, seq, source, self._round)
+            for first, last in self._ids.missing(item, retrieval.room):
+                retrieval.note(item.source, first, last, source, self._round)
 
     def _retrieve(self, now: int, fx: Effects) -> None:
-        if not len(self._retrieval):
+        if self._retrieval.idle:
             return
         at_a_time = (self.config.max_message_bytes - GOSSIP_BYTES) // EVENT_RANGE_BYTES
         abandoned = self._retrieval.abandoned
         questions = self._retrieval.due(self._round, self._ids, self._anybody, self._can_reach)
-        for target, events in questions.items():
+        for target, wanted in questions.items():
             address = self._membership.address(target)
             if address is not None:
                 fx.know(address)
-            ranges = ranges_of(events)[:at_a_time]
-            self._send(now, [target], Retrieve(tuple(ranges)), DATAGRAM, fx)
+            ranges = tuple(EventRange(*item) for item in merged(wanted)[:at_a_time])
+            self._send(now, [target], Retrieve(ranges), DATAGRAM, fx)
         if self._retrieval.abandoned > abandoned:
             fx.drop("event retrieved from nobody")
 
@@ -234,8 +229,12 @@ class Lpbcast(Member):
         if any(not 1 <= item.first <= item.last for item in message.wanted):
             fx.drop("malformed request", source)
             return
-        found = self._store.find(message.wanted, self.config.max_retrievals, self._round)
         room = self.config.max_message_bytes - GOSSIP_BYTES
+        found = [
+            Notification(item.age, part)
+            for item in self._store.find(message.wanted, self.config.max_retrievals, self._round)
+            for part in in_parts(item.batch, room, _batch_size)
+        ]
         for part in packed(found, _size, room):
             fits = _size(part[0]) <= room
             self._send(now, [source], Retrieved(tuple(part)), DATAGRAM if fits else DATA, fx)
@@ -246,10 +245,6 @@ class Lpbcast(Member):
 
     # For the layers above, and for measuring
 
-    def buffered(self) -> list[Buffered]:
-        """The events this node still passes on."""
-        return list(self._events.entries.values())
-
     def check_invariants(self) -> None:
         config = self.config
         problem = self._membership.problems()
@@ -259,8 +254,8 @@ class Lpbcast(Member):
             problem = f"{self._events.bytes} bytes of events, at most {config.max_buffer_bytes}"
         if not problem and len(self._store) > config.max_stored_events:
             problem = f"{len(self._store)} stored, at most {config.max_stored_events}"
-        if not problem and len(self._retrieval) > config.max_retrievals:
-            problem = f"{len(self._retrieval)} retrievals, at most {config.max_retrievals}"
+        if not problem and self._retrieval.events > config.max_retrievals:
+            problem = f"{self._retrieval.events} retrievals, at most {config.max_retrievals}"
         if problem:
             raise InvariantViolation(f"node {self.node}: {problem}")
 
@@ -280,7 +275,7 @@ class Lpbcast(Member):
             "purged_young": self._purged_young,
             "stored": len(self._store),
             "sources": self._ids.sources,
-            "retrieving": len(self._retrieval),
+            "retrieving": self._retrieval.events,
             "retrieval_asked": self._retrieval.asked,
             "retrieval_abandoned": self._retrieval.abandoned,
             "bytes_spent": self._budget.spent,
@@ -289,4 +284,8 @@ class Lpbcast(Member):
 
 
 def _size(notification: Notification) -> int:
-    return notification_bytes(notification.batch.wire_size())
+    return _batch_size(notification.batch)
+
+
+def _batch_size(batch: EventBatch) -> int:
+    return notification_bytes(batch.wire_size())

@@ -81,8 +81,9 @@ class PublishRate:
         if number % _WINDOW_ROUNDS == 0:
             self._previous, self._smallest = self._smallest, config.max_events
         critical = config.critical_age_rounds
-        ages = buffer.ages_beyond(self.smallest_buffer - 1)
-        seen = sum(ages) / len(ages) if ages else 2 * critical
+        seen = buffer.mean_age_beyond(self.smallest_buffer - 1)
+        if seen is None:
+            seen = 2.0 * critical
         self.mean_age = _MEMORY * self.mean_age + (1 - _MEMORY) * seen
         if self.mean_age < critical * (1 - _TOLERANCE):
             self.rate = max(_LEAST_RATE, self.rate * _SLOWER)

@@ -2,64 +2,95 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from epicast.core import EventBatch, NodeId
+from epicast.core.intervals import IntervalSet
+from epicast.protocols.event_runs import EventRun, IdRange, RunIndex, limited
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.event_ids import EventIds
 from epicast.protocols.lpbcast.messages import EventRange, Notification
-from epicast.protocols.notifications import EventId, id_ranges, some_ids
 
 INFORMANT, ANYBODY, SOURCE, NOBODY = range(4)
 """Who is to be asked next."""
-_ABANDONED_ROUNDS = 50
-"""How long an event that nobody had is not asked for again."""
+_FIRST_REST, _LONGEST_REST = 4, 50
+"""Rounds in which events that nobody had are not asked for again: doubled each time."""
 
 
 class _Missing:
-    __slots__ = ("informant", "since", "stage")
+    """Events first..last of a source, of which the same is known."""
 
-    def __init__(self, informant: NodeId, since: int) -> None:
+    __slots__ = ("first", "informant", "last", "rest", "since", "source", "stage")
+
+    def __init__(
+        self, source: int, first: int, last: int, informant: NodeId, since: int, rest: int
+    ) -> None:
+        self.source = source
+        self.first = first
+        self.last = last
         self.informant = informant
         self.since = since
         """The round in which the next step may be taken."""
+        self.rest = rest
+        """Rounds to leave them alone for if nobody has them."""
         self.stage = INFORMANT
+
+    @property
+    def events(self) -> int:
+        return self.last - self.first + 1
+
+    def part(self, first: int, last: int) -> _Missing:
+        part = _Missing(self.source, first, last, self.informant, self.since, self.rest)
+        part.stage = self.stage
+        return part
 
 
 class Retrieval:
     """Bounded: what does not fit is heard of again in the next digest."""
 
-    __slots__ = ("_abandoned", "_max", "_missing", "_wait", "abandoned", "asked")
+    __slots__ = ("_given_up", "_left_alone", "_max", "_missing", "_wait", "abandoned", "asked",
+                 "events")  # fmt: skip
 
     def __init__(self, config: LpbcastConfig) -> None:
-        self._missing: dict[EventId, _Missing] = {}
-        self._abandoned: dict[EventId, int] = {}
+        self._missing: list[_Missing] = []
+        self._given_up: deque[_Missing] = deque()
+        """What nobody had, remembered for as long again as it is left alone."""
+        self._left_alone: dict[int, IntervalSet] = {}
+        """By source, what is looked for already or not to be looked for now."""
         self._max = config.max_retrievals
         self._wait = config.retrieve_after_rounds
+        self.events = 0
+        """That are looked for."""
         self.asked = 0
         self.abandoned = 0
 
-    def __len__(self) -> int:
-        return len(self._missing)
+    @property
+    def idle(self) -> bool:
+        return not self._missing and not self._given_up
 
     @property
     def room(self) -> int:
-        return self._max - len(self._missing)
+        return self._max - self.events
 
     def note(
-        self, source: int, seq: int, informant: NodeId, at_round: int, *, at_once: bool = False
-    ) -> bool:
-        """`informant` has an event we lack; whether that is news."""
-        event = (source, seq)
-        if event in self._missing or self.room <= 0:
-            return False
-        given_up = self._abandoned.get(event)
-        if given_up is not None:
-            if at_round < given_up + _ABANDONED_ROUNDS:
-                return False
-            del self._abandoned[event]
-        self._missing[event] = _Missing(informant, at_round + (0 if at_once else self._wait))
-        return True
+        self, source: int, first: int, last: int, informant: NodeId, at_round: int, *,
+        at_once: bool = False,
+    ) -> None:  # fmt: skip
+        """`informant` has events that we lack."""
+        if self.room <= 0:
+            return
+        known = self._left_alone.setdefault(source, IntervalSet())
+        since = at_round + (0 if at_once else self._wait)
+        # What is newest first, where not all of it finds room.
+        for low, high in reversed(known.missing(first, last)):
+            low = max(low, high - self.room + 1)
+            known.add(low, high)
+            rest = self._next_rest(source, low, high)
+            self._missing.append(_Missing(source, low, high, informant, since, rest))
+            self.events += high - low + 1
+            if self.room <= 0:
+                return
 
     def due(
         self,
@@ -67,15 +98,14 @@ class Retrieval:
         ids: EventIds,
         anybody: Callable[[], NodeId | None],
         can_reach: Callable[[NodeId], bool],
-    ) -> dict[NodeId, list[EventId]]:
+    ) -> dict[NodeId, list[IdRange]]:
         """Whom to ask for what now. What has come by itself, or is to be had from nobody, is
         dropped from the list."""
-        questions: dict[NodeId, list[EventId]] = {}
-        for event, missing in list(self._missing.items()):
-            if ids.contains(*event):
-                del self._missing[event]
-                continue
+        questions: dict[NodeId, list[IdRange]] = {}
+        kept: list[_Missing] = []
+        for missing in self._still_missing(ids):
             if missing.since > at_round:
+                kept.append(missing)
                 continue
             missing.since = at_round + 1
             target: NodeId | None = None
@@ -84,68 +114,112 @@ class Retrieval:
                     target = missing.informant
                 elif missing.stage == ANYBODY:
                     target = anybody()
-                elif can_reach(event[0]):
-                    target = event[0]
+                elif can_reach(missing.source):
+                    target = missing.source
                 missing.stage += 1
             if target is None:
-                del self._missing[event]
-                self._abandon(event, at_round)
+                self._give_up(missing, at_round)
             else:
-                questions.setdefault(target, []).append(event)
-        self.asked += sum(map(len, questions.values()))
+                kept.append(missing)
+                asked = (missing.source, missing.first, missing.last)
+                questions.setdefault(target, []).append(asked)
+                self.asked += missing.events
+        self._missing = kept
+        self.events = sum(missing.events for missing in kept)
+        self._forget_what_was_given_up(at_round)
         return questions
 
-    def _abandon(self, event: EventId, at_round: int) -> None:
-        self.abandoned += 1
-        while self._abandoned:
-            oldest = next(iter(self._abandoned))
-            expired = self._abandoned[oldest] + _ABANDONED_ROUNDS <= at_round
-            if not expired and len(self._abandoned) < self._max:
-                break
-            del self._abandoned[oldest]
-        self._abandoned[event] = at_round
+    def _still_missing(self, ids: EventIds) -> list[_Missing]:
+        still = []
+        for missing in self._missing:
+            lacking = ids.lacking(missing.source, missing.first, missing.last)
+            if lacking and lacking[0] == (missing.first, missing.last):
+                still.append(missing)
+            else:
+                still += [missing.part(first, last) for first, last in lacking]
+        return still
+
+    def _give_up(self, missing: _Missing, at_round: int) -> None:
+        self.abandoned += missing.events
+        missing.since = at_round + missing.rest
+        self._given_up.append(missing)
+        if len(self._given_up) > self._max:
+            self._given_up.popleft()
+
+    def _forget_what_was_given_up(self, at_round: int) -> None:
+        """And say anew what is not to be looked for."""
+        given_up = self._given_up
+        while given_up and at_round >= given_up[0].since + given_up[0].rest:
+            given_up.popleft()
+        self._left_alone = {}
+        for missing in self._missing:
+            self._leave_alone(missing)
+        for missing in given_up:
+            if missing.since > at_round:
+                self._leave_alone(missing)
+
+    def _leave_alone(self, missing: _Missing) -> None:
+        known = self._left_alone.setdefault(missing.source, IntervalSet())
+        known.add(missing.first, missing.last)
+
+    def _next_rest(self, source: int, first: int, last: int) -> int:
+        """Twice the last one, for events that nobody had before."""
+        rests = [
+            2 * item.rest
+            for item in self._given_up
+            if item.source == source and item.first <= last and first <= item.last
+        ]
+        return min(_LONGEST_REST, max(rests, default=_FIRST_REST))
 
 
 class Store:
-    """The newest events, whole batches as they came, for those who ask."""
+    """The newest events, in the batches they came in, for those who ask."""
 
-    __slots__ = ("_batches", "_max_bytes", "_max_events", "bytes")
+    __slots__ = ("_by_age", "_index", "_max_bytes", "_max_events", "bytes")
 
     def __init__(self, config: LpbcastConfig) -> None:
-        self._batches: dict[EventId, tuple[EventBatch, int, int]] = {}
-        """With the round an event would be of age 0 in, and its size."""
+        self._index = RunIndex()
+        self._by_age: deque[EventRun] = deque()
         self._max_events = config.max_stored_events if config.retrieval else 0
         self._max_bytes = config.max_stored_bytes
         self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self._batches)
+        return self._index.events
 
-    def add(self, batch: EventBatch, first: int, last: int, born: int) -> None:
+    def add(self, batch: EventBatch, first: int, last: int, age: int, at_round: int) -> None:
+        """Events first..last of `batch`, none of which is here."""
         if not self._max_events:
             return
-        size = batch.wire_size() // batch.rows
-        for seq in range(first, last + 1):
-            self._batches[batch.stream, seq] = (batch, born, size)
-            self.bytes += size
-        while len(self._batches) > self._max_events or self.bytes > self._max_bytes:
-            self.bytes -= self._batches.pop(next(iter(self._batches)))[2]
+        run = EventRun(batch, first, last, age, at_round, 0, 0)
+        self._index.put(run)
+        self._by_age.append(run)
+        self.bytes += run.size * run.rows
+        while self._index.events > self._max_events or self.bytes > self._max_bytes:
+            self._shorten_oldest()
+
+    def _shorten_oldest(self) -> None:
+        """By as many events as are too many, or as it has."""
+        oldest = self._by_age[0]
+        surplus = max(
+            self._index.events - self._max_events,
+            -((self._max_bytes - self.bytes) // max(1, oldest.size)),
+        )
+        surplus = min(surplus, oldest.rows)
+        self._index.remove(oldest)
+        self.bytes -= surplus * oldest.size
+        oldest.first += surplus
+        if oldest.rows:
+            self._index.put(oldest)
+        else:
+            self._by_age.popleft()
 
     def find(self, wanted: Iterable[EventRange], most: int, at_round: int) -> list[Notification]:
         """What there is of it: at most so many events, whatever was asked for."""
         found = []
-        for source, seq in some_ids(_tuples(wanted), most):
-            held = self._batches.get((source, seq))
-            if held is not None:
-                batch, born, _ = held
-                found.append(Notification(max(0, at_round - born), batch.slice(seq, seq)))
+        ranges = ((item.source, item.first, item.last) for item in wanted)
+        for source, first, last in limited(ranges, most):
+            for run in self._index.overlapping(source, first, last):
+                part = run.batch.slice(max(first, run.first), min(last, run.last))
+                found.append(Notification(max(0, at_round - run.round + run.age), part))
         return found
-
-
-def _tuples(ranges: Iterable[EventRange]) -> Iterable[tuple[int, int, int]]:
-    return ((item.source, item.first, item.last) for item in ranges)
-
-
-def ranges_of(events: Iterable[EventId]) -> list[EventRange]:
-    """Ids as few ranges."""
-    return [EventRange(*item) for item in id_ranges(events)]

@@ -18,15 +18,18 @@ from epicast.core import (
     handles,
 )
 from epicast.core.effects import Destination
-from epicast.protocols.notifications import (
-    Buffered,
-    EventId,
-    NotificationBuffer,
-    id_ranges,
-    is_notification,
+from epicast.protocols.event_runs import (
+    EventRun,
+    IdRange,
+    limited,
+    merged,
     packed,
+    together,
+)
+from epicast.protocols.notifications import (
+    NotificationBuffer,
+    is_notification,
     refusal,
-    some_ids,
     unpinned,
 )
 from epicast.protocols.pbcast.config import PbcastConfig
@@ -64,7 +67,7 @@ class Pbcast(Protocol[PbcastConfig]):
             config.max_events, config.max_buffer_bytes, config.purging, config.long_ago_rounds, rng
         )
         self._seen = SeenEvents(config.max_sources, config.max_gaps)
-        self._asked: set[EventId] = set()
+        self._asked: set[tuple[int, int]] = set()
         """What was solicited in this round: one who has it is enough."""
         self._round = 0
         self._delivered = self._duplicates = self._purged = 0
@@ -133,9 +136,8 @@ class Pbcast(Protocol[PbcastConfig]):
             self._delivered += fresh
             if fresh < last - first + 1:
                 self._duplicates += last - first + 1 - fresh
-                for seq in range(first, last + 1):
-                    self._events.raise_age((stream, seq), item.age)
-        self._purged += len(self._events.purge())
+                self._events.raise_age(stream, first, last, item.age)
+        self._purged += sum(run.rows for run in self._events.purge())
         while self._seen.given_up:
             reason, stream, first, last = self._seen.given_up.pop()
             fx.drop(f"seen {reason}", stream=stream, first=first, last=last)
@@ -153,31 +155,34 @@ class Pbcast(Protocol[PbcastConfig]):
         self._asked.clear()
         self._events.grow_older(0)
         targets = self.sample(config.fanout)
-        entries = list(self._events.entries.items())
+        runs = self._events.runs()
         if targets:
             if config.inline:
-                self._pass(targets, self._parts(entry for _, entry in entries), fx)
+                self._pass(targets, self._parts(runs), fx)
             else:
-                available = [Range(*item) for item in id_ranges(event for event, _ in entries)]
+                ids = merged((run.source, run.first, run.last) for run in runs)
+                available = [Range(*item) for item in ids]
                 for part in packed(available, lambda _: RANGE_BYTES, self._room):
                     fx.send(targets, Digest(tuple(part)), DATAGRAM)
-        for event, entry in entries:
-            entry.repetitions += 1
-            if entry.repetitions >= config.repetitions:
-                self._events.remove(event)
+        for run in runs:
+            run.repetitions += 1
+            if run.repetitions >= config.repetitions:
+                self._events.remove(run)
 
     @handles(Digest)
     def _handle_digest(self, now: int, source: NodeId, message: Digest, fx: Effects) -> None:
         if not self._is_sound(message.available, source, fx):
             return
-        wanted = []
-        for event in some_ids(_tuples(message.available), self.config.max_events):
-            room = self.config.max_solicited - len(self._asked)
-            if room > 0 and event not in self._asked and not self._has(event):
-                self._asked.add(event)
-                wanted.append(event)
+        wanted: list[IdRange] = []
+        for source_, first, last in limited(_tuples(message.available), self.config.max_events):
+            for low, high in self._seen.lacking(source_, first, last):
+                for seq in range(low, high + 1):  # of a small buffer
+                    room = self.config.max_solicited - len(self._asked)
+                    if room > 0 and (source_, seq) not in self._asked:
+                        self._asked.add((source_, seq))
+                        wanted.append((source_, seq, seq))
         self._solicited += len(wanted)
-        ranges = [Range(*item) for item in id_ranges(wanted)]
+        ranges = [Range(*item) for item in merged(wanted)]
         for part in packed(ranges, lambda _: RANGE_BYTES, self._room):
             fx.send(source, Solicit(tuple(part)), DATAGRAM)
 
@@ -185,10 +190,9 @@ class Pbcast(Protocol[PbcastConfig]):
     def _handle_solicit(self, now: int, source: NodeId, message: Solicit, fx: Effects) -> None:
         if not self._is_sound(message.wanted, source, fx):
             return
-        entries = self._events.entries
-        ids = some_ids(_tuples(message.wanted), self.config.max_solicited)
-        found = [entries[event] for event in ids if event in entries]
-        self._repaired += len(found)
+        wanted = limited(_tuples(message.wanted), self.config.max_solicited)
+        found = [run for ids in wanted for run in self._events.find(*ids)]
+        self._repaired += sum(run.rows for run in found)
         self._pass(source, self._parts(found), fx)
 
     # Helpers
@@ -197,20 +201,14 @@ class Pbcast(Protocol[PbcastConfig]):
     def _room(self) -> int:
         return self.config.max_message_bytes - MESSAGE_BYTES
 
-    def _parts(self, entries: Iterable[Buffered]) -> list[Passed]:
-        return [
-            Passed(age, entry.hops + 1, batch) for batch, age, entry in self._events.runs(entries)
-        ]
+    def _parts(self, runs: Iterable[EventRun]) -> list[Passed]:
+        return [Passed(run.age, run.hops + 1, run.events()) for run in together(runs)]
 
     def _pass(self, to: Destination, events: Sequence[Passed], fx: Effects) -> None:
         room = self._room
         for part in packed(events, passed_bytes, room):
             fits = passed_bytes(part[0]) <= room
             fx.send(to, Pass(tuple(part)), DATAGRAM if fits else DATA)
-
-    def _has(self, event: EventId) -> bool:
-        source, seq = event
-        return seq <= self._seen.ends.get(source, 0) or seq in self._seen.had(source)
 
     def _is_sound(self, ranges: Sequence[Range], source: NodeId, fx: Effects) -> bool:
         if all(1 <= item.first <= item.last for item in ranges):
@@ -225,11 +223,11 @@ class Pbcast(Protocol[PbcastConfig]):
                 f"node {self.node}: {len(self._events)} events of {self._events.bytes} bytes, at "
                 f"most {config.max_events} and {config.max_buffer_bytes}"
             )
-        for event, entry in self._events.entries.items():
-            if entry.repetitions >= config.repetitions or entry.hops >= config.max_hops:
+        for run in self._events.runs():
+            if run.repetitions >= config.repetitions or run.hops >= config.max_hops:
                 raise InvariantViolation(
-                    f"node {self.node} still has {event}, gossiped {entry.repetitions} times and "
-                    f"after {entry.hops} hops"
+                    f"node {self.node} still has {run.source}:{run.first}..{run.last}, gossiped "
+                    f"{run.repetitions} times and after {run.hops} hops"
                 )
 
     def statistics(self) -> Mapping[str, int | float]:
