@@ -47,29 +47,29 @@ class Load:
 
 
 SETTINGS: dict[str, Any] = {
-    # `epicast plan gossip --nodes 200 --loss 0.1 --crash 0.05 --rate 1000 --size 8 --period 500ms`
-    # finds fanout 2 enough if every event is repeated for 9 rounds. Here max_datagrams lets a peer
-    # pass an event on once or twice, to 4 others each time; that reaches nearly everybody at a
-    # fraction of the bytes, and retrieval gets the rest. The buffer holds 3 rounds.
+    # `epicast plan gossip --nodes 200 --loss 0.1 --crash 0.05 --rate 1040 --size 8 --period 500ms`
+    # finds fanout 2 enough if every event is repeated for 18 rounds. Four targets and an end at the
+    # age of 5 reach 98 % of the peers with half the copies; retrieval gets the rest. docs/topics.md
+    # has the reasoning.
     "gossip_period_ns": 500_000_000,
     "fanout": 4,
     "view_size": 20,
-    "max_events": 1500,
-    "max_age_rounds": 8,
-    "critical_age_rounds": 2,
-    "max_datagrams": 6,
+    "max_events": 6000,
+    "max_age_rounds": 5,
+    "critical_age_rounds": 5,
+    "max_datagrams": 40,
     "max_message_bytes": 1300,
-    "retrieve_after_rounds": 5,
-    "max_retrievals": 1000,
-    "max_stored_events": 10_000,
+    "retrieve_after_rounds": 3,
+    "max_retrievals": 2000,
+    "max_stored_events": 20_000,
     "late_events": 10_000,
     "settling_rounds": 3,
     "max_event_bytes": 64_000,
-    "bytes_per_s": 150_000,
+    "bytes_per_s": 120_000,
 }
 FULL = Load(
     processes=4, peers=49, crashing=(2, 2, 1, 1), killed=4,
-    publishers=2, batches=20, events=125, size=8, every_s=1.0, settings=SETTINGS,
+    publishers=2, batches=30, events=130, size=8, every_s=1.0, settings=SETTINGS,
 )  # fmt: skip
 QUICK = Load(
     processes=2, peers=6, crashing=(1, 0), killed=1,
@@ -107,7 +107,7 @@ def measure(load: Load, team: Team) -> Result:
     for part, peers in zip(parts, load.crashing, strict=True):
         part.tell({"do": "crash", "peers": peers})
     published = [part.hear(_PATIENCE_S) for part in parts]
-    took = max(answer["took_s"] for answer in published)
+    took = max(load.batches * load.every_s, *(answer["took_s"] for answer in published))
     return judge(load, _drained(parts, load.owed), took)
 
 
@@ -148,11 +148,12 @@ def judge(load: Load, reports: list[dict[str, Any]], took_s: float) -> Result:
         "retrieval_abandoned": sum(peer["retrieval_abandoned"] for peer in peers),
         "purged_young": sum(peer["purged_young"] for peer in peers),
         "bytes_withheld": sum(peer["bytes_withheld"] for peer in peers),
+        "join_s": round(max(report["join_s"] for report in reports), 1),
         "cpu_s": round(sum(report["cpu_s"] for report in reports), 1),
     }
     bars = [
         Bar("delivery_ratio", RATIO_GOAL, "at least", sum(got) / (load.owed * len(got))),
-        Bar("events_per_s", 0.95 * load.events_per_s, "at least", events_per_s, "/s"),
+        Bar("events_per_s", 0.96 * load.events_per_s, "at least", events_per_s, "/s"),
         Bar("bytes_per_peer_per_s", budget, "at most", most, "B/s"),
     ]
     return Result("gossip-peers", figures, bars)

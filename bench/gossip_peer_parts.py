@@ -18,6 +18,9 @@ from bench.rivals.processes import hear, play, tell
 from epicast.runtime.datagrams import DatagramPort
 
 TOPIC = "events"
+_PACKET_BYTES = 28
+"""Headers of UDP and IPv4."""
+_AT_A_TIME = 10
 
 
 def lose_datagrams(loss: float, seed: int) -> None:
@@ -39,7 +42,9 @@ def watch_bytes() -> None:
     def watched(self: DatagramPort) -> None:
         flush(self)
         meter = meters.setdefault(self, Meter())
-        meter.note(time.monotonic(), self._recorder.bytes_sent)
+        recorder = self._recorder
+        packets = recorder.datagrams_sent * _PACKET_BYTES
+        meter.note(time.monotonic(), recorder.bytes_sent + packets)
 
     DatagramPort.flush = watched  # type: ignore[method-assign]
 
@@ -112,18 +117,23 @@ class Process:
     def __init__(self, config: epicast.LpbcastConfig) -> None:
         self._config = config
         self._peers: list[BenchPeer] = []
+        self._join_s = 0.0
         self._publishing: asyncio.Task[None] | None = None
 
     async def open(self, contact: str | None, count: int) -> None:
         """The first joins through the contact; ten at a time the others join through the first."""
+        began = time.monotonic()
         for number in range(count):
             contacts = [] if contact is None else [contact]
             node = await epicast.join(*contacts, listen="127.0.0.1")
             self._peers.append(BenchPeer(node, node.topic(TOPIC, config=self._config)))
-            if number % 10 == 0:
-                for peer in self._peers:
-                    await peer.topic.joined(120)
+            if number % _AT_A_TIME == 0:
+                await self._all_joined()
             contact = self.address
+        await self._all_joined()
+        self._join_s = time.monotonic() - began
+
+    async def _all_joined(self) -> None:
         for peer in self._peers:
             await peer.topic.joined(120)
 
@@ -143,6 +153,7 @@ class Process:
             else:
                 tell({
                     "peers": [peer.report() for peer in self._peers],
+                    "join_s": self._join_s,
                     "cpu_s": sum(resource.getrusage(resource.RUSAGE_SELF)[:2]),
                 })  # fmt: skip
 
@@ -159,6 +170,8 @@ class Process:
                 await asyncio.sleep(max(0, due - time.monotonic()))
                 last = await peer.topic.publish_many([b"%0*d" % (size, number)] * events)
                 published[str(peer.node.id)] = last
+            while peer.topic.statistics()["waiting"]:  # accepted, but not on its way yet
+                await asyncio.sleep(0.01)
 
         chosen = self._peers[:publishers]
         await asyncio.gather(*(one(peer, n / publishers) for n, peer in enumerate(chosen)))

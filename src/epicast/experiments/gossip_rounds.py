@@ -35,6 +35,7 @@ PAPER: Mapping[str, Any] = {
     "view_size": 15,
     "max_subs": 15,
     "resubscribe_rounds": 1000,
+    "max_welcomes": 0,
 }
 
 

@@ -69,11 +69,11 @@ class NotificationBuffer:
             for run in self._index.overlapping(source, first, last)
         ]  # fmt: skip
 
-    def raise_age(self, source: int, first: int, last: int, age: int) -> None:
-        """Somebody knows the events to be at least this old."""
+    def raise_age(self, source: int, first: int, last: int, age: int, most: int) -> None:
+        """Somebody knows the events to be at least this old; `most` rounds older is believed."""
         for run in self._index.overlapping(source, first, last):
             if run.age < age:
-                self._cut_out(run, first, last).age = age
+                self._cut_out(run, first, last).age = min(age, run.age + most)
 
     def count_repetition(self, source: int, first: int, last: int) -> None:
         """The events were passed on once more."""

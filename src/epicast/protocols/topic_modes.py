@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from epicast.core import Config, ConfigError, Peer, Protocol
 from epicast.deployment import Geoplex
 from epicast.deployment.naming import not_among
+from epicast.protocols.budget import largest_on_connection
 from epicast.protocols.lpbcast import Lpbcast, LpbcastConfig
 
 DEFAULT_MODE = "gossip"
@@ -27,14 +28,15 @@ class TopicMode(NamedTuple):
 
 
 _ENVELOPE_BYTES = 512
-"""What the largest event travels with, at the most."""
+"""What the largest event travels with in its message, at the most."""
 
 
 def _largest_gossip(config: LpbcastConfig) -> int:
     """An event that takes more than a second's budget would never be sent."""
     if not config.bytes_per_s:
         return config.max_event_bytes
-    return min(config.max_event_bytes, max(0, config.bytes_per_s - _ENVELOPE_BYTES))
+    fits = largest_on_connection(config.bytes_per_s) - _ENVELOPE_BYTES
+    return min(config.max_event_bytes, max(0, fits))
 
 
 TOPIC_MODES: Mapping[str, TopicMode] = {

@@ -32,9 +32,20 @@ def test_the_greater_of_two_ages_is_kept():
     single.receive(1, gossip((1, batch(7, 1, 3))))
     single.receive(1, gossip((5, batch(7, 2))))
     assert ages(next_round(single)) == {(7, 1): 2, (7, 2): 6, (7, 3): 2}
-    single.receive(1, gossip((9, batch(7, 1, 3))))
-    assert set(ages(next_round(single)).values()) == {10}
+    single.receive(1, gossip((7, batch(7, 1, 3))))
+    assert set(ages(next_round(single)).values()) == {8}
     assert single.protocol.statistics()["duplicates"] == 4
+
+
+def test_a_forged_age_makes_an_event_a_little_older_and_an_absurd_one_is_dropped():
+    single = node(1, 2, max_age_rounds=20)
+    publish(single, batch(ME, 1, 2))
+    single.receive(1, gossip((19, batch(ME, 1, 2))))
+    assert set(ages(next_round(single)).values()) == {6}
+    single.receive(1, gossip((2**40, batch(ME, 1, 2)), (2**40, batch(9, 1))))
+    assert single.drops() == ["implausible age"] * 2
+    assert not delivered(single)
+    assert set(ages(next_round(single)).values()) == {7}
 
 
 def test_what_is_published_is_delivered_here_and_gossiped_with_age_one():

@@ -129,13 +129,33 @@ def test_a_budget_without_a_limit_grants_everything():
 
 
 def test_a_budget_neither_saves_up_nor_borrows():
-    budget = ByteBudget(1000)
+    budget, slot = ByteBudget(1000), SECOND // 20
     assert budget.copies(0, 100, 8) == 8
+    budget.settle(1)
     assert budget.copies(SECOND // 2, 100, 20) == 2
+    budget.settle(SECOND // 2 + 1)
     assert budget.copies(SECOND, 100, 20) == 0  # the second that begins with the first is not over
-    assert budget.copies(SECOND + 3 * SECOND // 20, 100, 20) == 8
+    assert budget.copies(SECOND + slot, 100, 20) == 8
+    budget.settle(2 * SECOND)
     assert budget.copies(100 * SECOND, 100, 20) == 10
     assert (budget.spent, budget.withheld) == (2800, 6000)
+
+
+def test_what_a_long_step_sends_late_counts_from_the_next_step():
+    budget, slot = ByteBudget(1000), SECOND // 20
+    assert budget.copies(0, 100, 10) == 10
+    late = 7 * slot  # it left at any time up to here
+    assert budget.copies(late, 100, 1) == 0
+    assert budget.copies(late + SECOND, 100, 1) == 0
+    assert budget.copies(late + SECOND + slot, 100, 20) == 10
+
+
+def test_what_goes_over_connections_counts_for_longer():
+    budget, slot = ByteBudget(1000), SECOND // 20
+    assert budget.copies(0, 400, 5, lingering=True) == 2
+    budget.settle(1)
+    assert budget.available(3 * SECOND) == 200
+    assert budget.available(3 * SECOND + slot) == 1000
 
 
 SENDS = st.tuples(st.integers(0, 400), st.integers(1, 700), st.integers(0, 5))
@@ -145,8 +165,10 @@ SENDS = st.tuples(st.integers(0, 400), st.integers(1, 700), st.integers(0, 5))
 def test_no_second_exceeds_the_budget(sends):
     budget, now, paid = ByteBudget(1000), 0, []
     for pause_ms, size, wanted in sends:
+        # A step, and what it sends at its end, which is when the next may begin.
+        granted = budget.copies(now, size, wanted)
         now += pause_ms * SECOND // 1000
-        paid.append((now, size * budget.copies(now, size, wanted)))
+        paid.append((now, size * granted))
     for began, _ in paid:
         assert sum(cost for at, cost in paid if began <= at < began + SECOND) <= 1000
     assert sum(cost for _, cost in paid) == budget.spent

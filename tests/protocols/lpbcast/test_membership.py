@@ -3,9 +3,20 @@
 from collections import Counter
 
 from epicast.core import Peer
+from epicast.protocols.lpbcast.membership import MAX_LIFE
 from epicast.protocols.lpbcast.messages import Gossip, Subscribe, Subscription, Unsubscription
 from tests.protocols.harness import SECOND
-from tests.protocols.lpbcast.nodes import ME, ROUND, next_round, node, subscriptions, system
+from tests.protocols.lpbcast.nodes import (
+    ME,
+    ROUND,
+    ages,
+    batch,
+    next_round,
+    node,
+    publish,
+    subscriptions,
+    system,
+)
 
 
 def known(single):
@@ -115,16 +126,85 @@ def test_leaving_politely():
     assert single.protocol.next_deadline() is None
 
 
-def test_silence_makes_a_node_subscribe_again():
-    single = node(contacts=(1,), resubscribe_rounds=3)
+def test_a_leaver_takes_no_event_of_its_own_with_it():
+    """Not those that waited for their turn, and not those that do not fit one round."""
+    single = node(1, 2, 3, 4, max_events=12, critical_age_rounds=6, max_waiting=100,
+                  max_message_bytes=700, max_datagrams=2)  # fmt: skip
+    publish(single, batch(ME, 1, 60, size=100))
+    assert single.protocol.statistics()["waiting"] > 50
+    single.call("on_stop")
+    messages = [message for _, message in single.sent(Gossip)]
+    assert set(ages(messages)) == {(ME, seq) for seq in range(1, 61)}
+    assert [item.peer for item in messages[0].unsubscriptions] == [ME]
+    assert single.protocol.next_deadline() is None
+
+
+def subscribed_again(single, rounds):
     asked = []
-    for _ in range(6):
+    for _ in range(rounds):
         single.fire("round")
         asked.append(len(single.sent(Subscribe)))
-    assert asked == [0, 0, 1, 0, 0, 1]
+    return asked
+
+
+def test_silence_makes_a_node_subscribe_again():
+    single = node(contacts=(1,), resubscribe_rounds=3)
+    assert subscribed_again(single, 4) == [1, 1, 1, 1]  # until it hears anything at all
     single.receive(1, subscriptions(1))
-    next_round(single)
-    assert not single.sent(Subscribe)
+    assert subscribed_again(single, 6) == [0, 0, 1, 0, 0, 1]
+    single.receive(1, subscriptions(1))
+    assert subscribed_again(single, 1) == [0]
+
+
+def test_a_newcomer_is_told_of_others_at_once_and_some_of_them_of_it():
+    contact = node(7, 8, 9)
+    newcomer = Subscription(Peer(5), 1)
+    contact.receive(5, Subscribe(newcomer))
+    [(to, introduction), (others, news)] = contact.sent(Gossip)
+    assert to == [5]
+    assert passed_on([introduction]) == {ME, 7, 8, 9}
+    assert set(others) <= {7, 8, 9}
+    assert news.subscriptions == (newcomer,)
+
+
+def test_newcomers_beyond_the_limit_wait_for_the_next_gossip():
+    contact = node(7, 8, 9, max_welcomes=2, max_subs=10)
+    answered = 0
+    for peer in range(20, 25):
+        contact.receive(peer, Subscribe(Subscription(Peer(peer), 1)))
+        answered += bool(contact.sent(Gossip))
+    assert answered == 2
+    assert {22, 23, 24} <= passed_on(next_round(contact))
+    contact.receive(30, Subscribe(Subscription(Peer(30), 1)))
+    assert contact.sent(Gossip)  # in the next round again
+
+
+def test_views_of_many_that_join_at_once_are_full_within_three_rounds():
+    network = system(40, gap=0, view_size=8, max_subs=8)
+    network.run(3 * ROUND)
+    sizes = sorted(len(protocol.neighbors()) for protocol in network.nodes.values())
+    assert sizes[4] == 8, sizes  # all but a few
+
+
+def test_lives_that_nobody_has_are_dropped():
+    single = node(1, 2)
+    single.receive(2, Gossip(unsubscriptions=(Unsubscription(1, MAX_LIFE, 10),)))
+    assert single.drops() == ["implausible life"]
+    assert known(single) == [1, 2]
+    single.receive(2, subscriptions(3, life=MAX_LIFE + 1))
+    assert single.drops() == ["implausible life"]
+    assert known(single) == [1, 2]
+
+
+def test_who_is_unsubscribed_by_others_again_and_again_has_the_last_word():
+    victim, other = node(1, 2), node(1, 2)
+    for life in (7, 2**40, MAX_LIFE - 1):
+        victim.receive(1, Gossip(unsubscriptions=(Unsubscription(ME, life, 10),)))
+    [own] = [s for s in next_round(victim)[0].subscriptions if s.peer.id == ME]
+    mine = Subscription(Peer(5), own.life)
+    other.receive(1, Gossip((mine,), (Unsubscription(5, MAX_LIFE - 1, 10),)))
+    other.receive(1, Gossip((), (Unsubscription(5, MAX_LIFE, 10),)))
+    assert 5 in known(other)
 
 
 def test_select_process_spares_those_heard_of_seldom():
@@ -156,10 +236,11 @@ def test_random_purging_does_not():
 def test_a_leaver_disappears_from_all_views():
     network = system(16)
     network.run(SECOND)
-    assert any(9 in protocol.neighbors() for protocol in network.nodes.values())
-    network.leave(9)
+    known_to = Counter(peer for each in network.nodes.values() for peer in each.neighbors())
+    [(leaver, _)] = known_to.most_common(1)
+    network.leave(leaver)
     network.run(5 * ROUND)
-    assert not any(9 in protocol.neighbors() for protocol in network.nodes.values())
+    assert not any(leaver in protocol.neighbors() for protocol in network.nodes.values())
 
 
 def test_a_crashed_node_fades_from_the_views():
@@ -185,8 +266,8 @@ def test_a_partition_that_both_sides_have_forgotten_is_mended_by_the_privileged_
     ]
     network.partition()
     network.run(20 * ROUND)
-    for me in right:
-        assert set(network.nodes[me].neighbors()) & set(left), (me, across)
+    mended = [me for me in right if set(network.nodes[me].neighbors()) & set(left)]
+    assert len(mended) >= 6, across  # of 8, and views have four entries
 
 
 def test_membership_can_go_in_every_kth_round_only_or_more_often_than_events():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from epicast.core import EventBatch
+from epicast.core import EventBatch, NodeId
 from epicast.core.sampling import sample
 from epicast.protocols.event_runs import in_parts, together
 from epicast.protocols.lpbcast.config import LpbcastConfig
@@ -57,14 +57,29 @@ class Composer:
             chosen.append(member)
         return tuple(chosen), tuple(unsubscriptions), taken
 
+    def introduction(self, members: Membership, to: NodeId) -> tuple[Subscription, ...]:
+        """The node's own subscription and its neighbours, as many as a message holds."""
+        chosen = [members.own()]
+        room = self._room - subscription_bytes(chosen[0])
+        neighbors = list(members.view.values())
+        for member in sample(self._rng, neighbors, len(neighbors)):
+            room -= subscription_bytes(member)
+            if room < 0:
+                break
+            if member.peer.id != to:
+                chosen.append(member)
+        return tuple(chosen)
+
     def messages(
         self, members: Membership | None, events: NotificationBuffer, ids: EventIds | None,
-        smallest_buffer: int,
+        smallest_buffer: int, farewell: Unsubscription | None = None,
     ) -> list[Gossip]:  # fmt: skip
         """One gossip, or several if the events do not fit one."""
         subscriptions: tuple[Subscription, ...] = ()
         unsubscriptions: tuple[Unsubscription, ...] = ()
         taken = 0
+        if farewell is not None:
+            unsubscriptions, taken = (farewell,), UNSUBSCRIPTION_BYTES
         if members is not None:
             subscriptions, unsubscriptions, taken = self.membership(members)
         digest = ids.digest(self._room // _SHARE) if ids is not None else ()

@@ -22,6 +22,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "contact_every": (0, 10_000),
     "max_contacts": (1, 1000),
     "resubscribe_rounds": (1, 1000),
+    "max_welcomes": (0, 1000),
     "max_events": (1, 10_000),
     "max_buffer_bytes": (1000, 1 << 30),
     "long_ago_rounds": (1, 10_000),
@@ -88,6 +89,9 @@ class LpbcastConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Privileged contacts remembered, 1 to 1000."""
     resubscribe_rounds: int = 5
     """Rounds without any gossip after which the node subscribes again."""
+    max_welcomes: int = 16
+    """Newcomers per round that are told of others at once, and others of them; those beyond, and
+    all if it is 0, are passed on with the next gossip, as in the paper. 0 to 1000. Ours."""
 
     # Events
 

@@ -16,18 +16,20 @@ from epicast.core import (
     handles,
 )
 from epicast.core.sampling import choose, sample
-from epicast.protocols.budget import ENVELOPE_BYTES, ByteBudget
+from epicast.protocols.budget import ByteBudget, connection_cost, datagram_cost
 from epicast.protocols.lpbcast.composing import Composer
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.membership import Membership
 from epicast.protocols.lpbcast.messages import Gossip, Subscribe, Subscription
 
-ROUND, VIEWS = "round", "views"
+ROUND, VIEWS, SETTLE = "round", "views", "settle"
+_SETTLE_NS = 20_000_000
+"""How soon after sending there is another step, so that the budget knows what has left."""
 
 
 class Member(Protocol[LpbcastConfig]):
     __slots__ = ("_budget", "_composer", "_contacts", "_extra_left", "_membership", "_quiet_rounds",
-                 "_round")  # fmt: skip
+                 "_round", "_was_heard", "_welcomes")  # fmt: skip
 
     def __init__(
         self, node: Peer, config: LpbcastConfig, rng: Random, peers: PeerSampler | None
@@ -44,6 +46,10 @@ class Member(Protocol[LpbcastConfig]):
         """Gossips of membership alone still to come in this round."""
         self._quiet_rounds = 0
         """Since gossip came last."""
+        self._was_heard = False
+        """Whether any gossip came."""
+        self._welcomes = config.max_welcomes
+        """Newcomers that can still be answered at once in this round."""
 
     # Coming and going
 
@@ -55,13 +61,6 @@ class Member(Protocol[LpbcastConfig]):
             self._contacts = known[: self.config.max_contacts]
             self._membership.hear([Subscription(peer, 0) for peer in known], fx)
             self._subscribe(now, fx)
-
-    def on_stop(self, now: int, fx: Effects) -> None:
-        """A last gossip, with the node's unsubscription in place of its subscription."""
-        self.timers.clear()
-        if self.below is None:
-            farewell = Gossip((), (self._membership.goodbye(),))
-            self._send(now, self.sample(self.config.fanout), farewell, DATAGRAM, fx)
 
     def _subscribe(self, now: int, fx: Effects) -> None:
         """Through a contact, or else whoever is left in the view."""
@@ -79,14 +78,31 @@ class Member(Protocol[LpbcastConfig]):
             fx.drop("subscription in another's name", source)
             return
         self._membership.hear((message.subscription,), fx, frequency=0)
+        if self._welcomes > 0:
+            self._welcomes -= 1
+            self._welcome(now, message.subscription, fx)
+
+    def _welcome(self, now: int, newcomer: Subscription, fx: Effects) -> None:
+        """Tell it of others, and some others of it, without waiting for the next round. So many per
+        round only: who asks costs us more than itself."""
+        peer = newcomer.peer.id
+        others = [each for each in self.sample(self.config.fanout) if each != peer]
+        fx.know(newcomer.peer)
+        introduction = self._composer.introduction(self._membership, peer)
+        self._send(now, [peer], Gossip(introduction), DATAGRAM, fx)
+        self._send(now, others, Gossip((newcomer,)), DATAGRAM, fx)
 
     def _subscribe_if_quiet(self, now: int, fx: Effects) -> None:
         self._quiet_rounds += 1
-        if self.below is None and self._quiet_rounds % self.config.resubscribe_rounds == 0:
+        config = self.config
+        impatient = config.max_welcomes > 0 and not self._was_heard
+        rounds = 1 if impatient else config.resubscribe_rounds
+        if self.below is None and self._quiet_rounds % rounds == 0:
             self._subscribe(now, fx)
 
     def _hear_of_members(self, message: Gossip, fx: Effects) -> None:
         self._quiet_rounds = 0
+        self._was_heard = True
         if self.below is None:
             if message.unsubscriptions:
                 self._membership.leave(message.unsubscriptions, fx)
@@ -100,6 +116,7 @@ class Member(Protocol[LpbcastConfig]):
         self._extra_left = self.config.membership_extra if self.below is None else 0
         self._arm_views(now)
         self._round += 1
+        self._welcomes = self.config.max_welcomes
         self._membership.age_unsubscriptions()
 
     def _carries_membership(self) -> bool:
@@ -127,8 +144,12 @@ class Member(Protocol[LpbcastConfig]):
         self, now: int, targets: list[NodeId], message: Message, channel: int, fx: Effects
     ) -> None:
         if self._budget.limited and targets:
-            size = message.wire_size() + ENVELOPE_BYTES
-            targets = targets[: self._budget.copies(now, size, len(targets))]
+            lingering = channel != DATAGRAM
+            cost = (connection_cost if lingering else datagram_cost)(message.wire_size())
+            granted = self._budget.copies(now, cost, len(targets), lingering=lingering)
+            targets = targets[:granted]
+            if not self._budget.settled:
+                self.timers.set(SETTLE, now + _SETTLE_NS)
         if targets:
             fx.send(targets, message, channel)
 

@@ -11,7 +11,9 @@ from epicast.core.sampling import sample
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.messages import Subscription, Unsubscription
 
-MAX_LIFE = 2**63
+MAX_LIFE = 2**62
+"""Lives are times in nanoseconds, or smaller. Nobody who lives it can be unsubscribed, so one whom
+others keep unsubscribing has the last word; later ones are nobody's."""
 _WELL_KNOWN = 64
 """Frequencies from here on are counted as one."""
 
@@ -88,6 +90,9 @@ class Membership:
         added: list[NodeId] = []
         for member in subscriptions:
             peer = member.peer.id
+            if not 0 <= member.life <= MAX_LIFE:
+                fx.drop("implausible life", peer)
+                continue
             if peer in known:
                 view_frequency[peer] += 1
                 if member.life > known[peer].life:
@@ -113,6 +118,9 @@ class Membership:
         for item in unsubscriptions:
             if item.peer == self._node.id:
                 self._refute(item, fx)
+                continue
+            if not 0 <= item.life < MAX_LIFE:
+                fx.drop("implausible life", item.peer)
                 continue
             rounds = min(item.rounds, config.unsubscription_rounds)
             before = unsubs.get(item.peer)

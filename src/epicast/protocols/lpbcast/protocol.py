@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from epicast.core import (
@@ -19,7 +19,7 @@ from epicast.core import (
 from epicast.protocols.event_runs import in_parts, merged, packed
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.event_ids import EventIds, well_formed
-from epicast.protocols.lpbcast.member import VIEWS, Member
+from epicast.protocols.lpbcast.member import SETTLE, VIEWS, Member
 from epicast.protocols.lpbcast.messages import (
     EVENT_RANGE_BYTES,
     GOSSIP_BYTES,
@@ -40,6 +40,13 @@ from epicast.protocols.notifications import (
     refusal,
     unpinned,
 )
+
+_LAST_ROUNDS = 32
+"""Of a node that leaves, at the most."""
+_MOST_OLDER = 5
+"""Rounds that one message can make an event older by: as far as honest clocks are apart."""
+_OLDEST = 1 << 31
+"""An age that no event has."""
 
 
 class Lpbcast(Member):
@@ -75,11 +82,30 @@ class Lpbcast(Member):
         self._settle()
         self._arm_round(now, first=True)
 
+    def on_stop(self, now: int, fx: Effects) -> None:
+        """A last round with the node's unsubscription in place of its subscription, and more of
+        them while there are events of its own that nobody has got."""
+        self.timers.clear()
+        farewell = self._membership.goodbye() if self.below is None else None
+        for _ in range(_LAST_ROUNDS):
+            self._publish_batches(self._rate.take_at_most(self.config.max_events), fx)
+            self._gossip(now, self._composer.messages(None, self._events, None, 0, farewell), fx)
+            if not self._rate.events_waiting and not self._has_unsent():
+                break
+        self.timers.clear()
+
+    def _has_unsent(self) -> bool:
+        me = self.node.id
+        return any(run.source == me and not run.repetitions for run in self._events.runs())
+
     # Rounds
 
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
         if name == VIEWS:
             self._gossip_membership(now, fx)
+            return
+        if name == SETTLE:
+            self._budget.settle(now)
             return
         config = self.config
         self._begin_round(now)
@@ -94,6 +120,12 @@ class Lpbcast(Member):
         self._retrieve(now, fx)
         self._subscribe_if_quiet(now, fx)
 
+    @property
+    def _oldest_gossiped(self) -> int:
+        """Nobody passes on what is older than `max_age_rounds`, by its own settings and clock."""
+        max_age = self.config.max_age_rounds
+        return 2 * max_age + 10 if max_age else _OLDEST
+
     def _settle(self) -> None:
         if self._round >= self.config.settling_rounds:
             self._ids.settle()
@@ -102,7 +134,7 @@ class Lpbcast(Member):
     def _handle_gossip(self, now: int, source: NodeId, message: Gossip, fx: Effects) -> None:
         self._hear_of_members(message, fx)
         if message.events:
-            self._take_in(message.events, source, fx)
+            self._take_in(message.events, source, fx, self._oldest_gossiped)
         if message.announced:
             self._note_announced(now, source, message.announced, fx)
         if message.digest and self.config.retrieval:
@@ -126,11 +158,20 @@ class Lpbcast(Member):
         return self._rate.room()
 
     def _publish_waiting(self, fx: Effects) -> None:
-        for batch in self._rate.take():
+        self._publish_batches(self._rate.take(), fx)
+
+    def _publish_batches(self, batches: Iterable[EventBatch], fx: Effects) -> None:
+        for batch in batches:
             self._published += batch.rows
             self._take_in((Notification(0, batch),), self.node.id, fx)
 
-    def _take_in(self, notifications: Sequence[Notification], source: NodeId, fx: Effects) -> None:
+    def _take_in(
+        self,
+        notifications: Sequence[Notification],
+        source: NodeId,
+        fx: Effects,
+        oldest: int = _OLDEST,
+    ) -> None:
         """Phase III of gossip reception: deliver what is new and pass it on, note the ages of the
         rest."""
         ids, config = self._ids, self.config
@@ -140,9 +181,12 @@ class Lpbcast(Member):
             if not is_notification(batch) or age < 0:
                 fx.drop("malformed notification", source, stream)
                 continue
+            if age > oldest:
+                fx.drop("implausible age", source, stream, first, last)
+                continue
             if ids.had(stream, last):  # most end here
                 self._duplicates += batch.rows
-                self._events.raise_age(stream, first, last, age)
+                self._events.raise_age(stream, first, last, age, _MOST_OLDER)
                 continue
             if batch.payload_bytes > config.max_event_bytes * batch.rows:
                 fx.drop("event too large", source, stream, first, last)
@@ -152,7 +196,7 @@ class Lpbcast(Member):
             known = batch.rows - sum(high - low + 1 for low, high in new)
             if known:
                 self._duplicates += known
-                self._events.raise_age(stream, first, last, age)
+                self._events.raise_age(stream, first, last, age, _MOST_OLDER)
         self._purge(fx)
 
     def _deliver(
@@ -187,8 +231,11 @@ class Lpbcast(Member):
             if not 1 <= events.first <= events.last or item.age < 0:
                 fx.drop("malformed announcement", source)
                 continue
+            if item.age > self._oldest_gossiped:
+                fx.drop("implausible age", source, events.source)
+                continue
             last = min(events.last, events.first + self.config.max_retrievals - 1)
-            self._events.raise_age(events.source, events.first, last, item.age)
+            self._events.raise_age(events.source, events.first, last, item.age, _MOST_OLDER)
             for low, high in self._ids.lacking(events.source, events.first, last):
                 self._retrieval.note(events.source, low, high, source, self._round, at_once=True)
 

@@ -57,15 +57,19 @@ class PublishRate:
 
     def take(self) -> list[EventBatch]:
         """What may be published now, in order."""
+        if not self._config.adaptive:
+            return self.take_at_most(self.events_waiting)
+        taken = self.take_at_most(int(self._tokens))
+        self._tokens -= sum(batch.rows for batch in taken)
+        return taken
+
+    def take_at_most(self, most: int) -> list[EventBatch]:
+        """The first so many events, however fast that is."""
         taken = []
-        while self._waiting:
+        while self._waiting and most > 0:
             batch = self._waiting[0]
-            rows = batch.rows
-            if self._config.adaptive:
-                rows = min(rows, int(self._tokens))
-                if not rows:
-                    break
-                self._tokens -= rows
+            rows = min(batch.rows, most)
+            most -= rows
             self._waiting.popleft()
             if rows < batch.rows:
                 self._waiting.appendleft(batch.slice(batch.first + rows, batch.last))

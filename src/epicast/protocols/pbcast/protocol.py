@@ -136,7 +136,7 @@ class Pbcast(Protocol[PbcastConfig]):
             self._delivered += fresh
             if fresh < last - first + 1:
                 self._duplicates += last - first + 1 - fresh
-                self._events.raise_age(stream, first, last, item.age)
+                self._events.raise_age(stream, first, last, item.age, item.age)
         self._purged += sum(run.rows for run in self._events.purge())
         while self._seen.given_up:
             reason, stream, first, last = self._seen.given_up.pop()
