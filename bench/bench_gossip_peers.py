@@ -2,14 +2,18 @@
 
 Several processes hold the peers, all of which join by one known address. Every datagram is lost
 with a probability of 10 %. In the middle of publishing 5 % of the peers crash: some vanish without
-a word, and one process is killed. Judged is who stays: the share of all published events each peer
-got, and the most that each sent in any second of the run.
+a word, and one process is killed. Judged is who stays, from the first event to the last: the share
+of all events each peer got, and the most that each sent in any second, joining included. Those who
+crash publish nothing, so no event is left out.
 """
 
 import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from bench.gossip_peer_parts import DELAY_STEP_NS
 from bench.harness import Bar, Figure, Result
 from bench.rivals.processes import Part, Team
 
@@ -35,11 +39,9 @@ class Load:
     events: int
     size: int
     every_s: float
+    rate_goal: float
+    """Events per second, all publishers together: a little less than they try."""
     settings: dict[str, Any]
-
-    @property
-    def events_per_s(self) -> float:
-        return self.processes * self.publishers * self.events / self.every_s
 
     @property
     def owed(self) -> int:
@@ -47,19 +49,17 @@ class Load:
 
 
 SETTINGS: dict[str, Any] = {
-    # `epicast plan gossip --nodes 200 --loss 0.1 --crash 0.05 --rate 1040 --size 8 --period 500ms`
-    # finds fanout 2 enough if every event is repeated for 18 rounds. Four targets and an end at the
-    # age of 5 reach 98 % of the peers with half the copies; retrieval gets the rest. docs/topics.md
-    # has the reasoning.
+    # After `epicast plan gossip --nodes 200 --loss 0.1 --crash 0.05 --rate 1040 --size 8
+    # --batch 130 --period 500ms --within 6`; docs/topics.md says where it differs, and why.
     "gossip_period_ns": 500_000_000,
     "fanout": 4,
     "view_size": 20,
     "max_events": 6000,
-    "max_age_rounds": 5,
-    "critical_age_rounds": 5,
+    "max_age_rounds": 8,
+    "critical_age_rounds": 6,
     "max_datagrams": 40,
     "max_message_bytes": 1300,
-    "retrieve_after_rounds": 3,
+    "retrieve_after_rounds": 4,
     "max_retrievals": 2000,
     "max_stored_events": 20_000,
     "late_events": 10_000,
@@ -69,11 +69,11 @@ SETTINGS: dict[str, Any] = {
 }
 FULL = Load(
     processes=4, peers=49, crashing=(2, 2, 1, 1), killed=4,
-    publishers=2, batches=30, events=130, size=8, every_s=1.0, settings=SETTINGS,
+    publishers=2, batches=30, events=130, size=8, every_s=1.0, rate_goal=1000, settings=SETTINGS,
 )  # fmt: skip
 QUICK = Load(
     processes=2, peers=6, crashing=(1, 0), killed=1,
-    publishers=1, batches=8, events=20, size=8, every_s=0.25,
+    publishers=1, batches=8, events=20, size=8, every_s=0.25, rate_goal=150,
     settings=SETTINGS | {"gossip_period_ns": 100_000_000, "view_size": 8},
 )  # fmt: skip
 
@@ -126,6 +126,17 @@ def _drained(parts: list[Part], owed: int) -> list[dict[str, Any]]:
             return reports
 
 
+def _delays(peers: list[dict[str, Any]]) -> dict[str, Figure]:
+    """From publishing to the application, over all events and peers."""
+    counts = np.sum([peer["delays"] for peer in peers], axis=0)
+    shares = np.cumsum(counts) / counts.sum()
+    step_ms = DELAY_STEP_NS / 1e6
+    return {
+        f"delay_p{name}_ms": step_ms * (1 + int(np.searchsorted(shares, share)))
+        for name, share in (("50", 0.5), ("99", 0.99), ("99.9", 0.999))
+    }
+
+
 def judge(load: Load, reports: list[dict[str, Any]], took_s: float) -> Result:
     peers = [peer for report in reports for peer in report["peers"]]
     got = [sum(peer["got"].values()) for peer in peers]
@@ -148,12 +159,14 @@ def judge(load: Load, reports: list[dict[str, Any]], took_s: float) -> Result:
         "retrieval_abandoned": sum(peer["retrieval_abandoned"] for peer in peers),
         "purged_young": sum(peer["purged_young"] for peer in peers),
         "bytes_withheld": sum(peer["bytes_withheld"] for peer in peers),
+        "dropped_at_the_socket": sum(peer["over_budget"] for peer in peers),
+        **_delays(peers),
         "join_s": round(max(report["join_s"] for report in reports), 1),
         "cpu_s": round(sum(report["cpu_s"] for report in reports), 1),
     }
     bars = [
         Bar("delivery_ratio", RATIO_GOAL, "at least", sum(got) / (load.owed * len(got))),
-        Bar("events_per_s", 0.96 * load.events_per_s, "at least", events_per_s, "/s"),
+        Bar("events_per_s", load.rate_goal, "at least", events_per_s, "/s"),
         Bar("bytes_per_peer_per_s", budget, "at most", most, "B/s"),
     ]
     return Result("gossip-peers", figures, bars)

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 import epicast
 from bench.rivals.processes import hear, play, tell
+from epicast.runtime import Limits
 from epicast.runtime.datagrams import DatagramPort
 
 TOPIC = "events"
 _PACKET_BYTES = 28
 """Headers of UDP and IPv4."""
 _AT_A_TIME = 10
+DELAY_STEP_NS = 50_000_000
 
 
 def lose_datagrams(loss: float, seed: int) -> None:
@@ -81,6 +83,8 @@ class BenchPeer:
         self.got: dict[int, NDArray[np.bool_]] = {}
         self.twice = 0
         self.gaps = 0
+        self.delays = np.zeros(1000, dtype=np.int64)
+        """Events by the time from publishing to the application, in steps."""
         self.reading = asyncio.create_task(self._read(topic.subscribe()))
 
     async def _read(self, subscription: epicast.TopicSubscription) -> None:
@@ -94,6 +98,8 @@ class BenchPeer:
                 if had is not None:
                     grown[: len(had)] = had
                 had = self.got[batch.stream] = grown
+            delay = (time.time_ns() - batch.times.item(0)) // DELAY_STEP_NS
+            self.delays[min(delay, len(self.delays) - 1)] += batch.rows
             part = had[batch.first : batch.last + 1]
             self.twice += int(part.sum())
             part[:] = True
@@ -106,8 +112,10 @@ class BenchPeer:
             "got": {str(source): int(had.sum()) for source, had in self.got.items()},
             "twice": self.twice,
             "gaps": self.gaps,
+            "delays": self.delays.tolist(),
             "most_bytes_per_s": meters[self.node._driver._datagrams].most,  # type: ignore[union-attr]
             "bytes_sent": port["bytes_sent"],
+            "over_budget": port.get("drop.over the byte budget", 0),
             "datagrams_received": port["datagrams_received"],
             **{name: topic[name] for name in names},
         }
@@ -116,6 +124,7 @@ class BenchPeer:
 class Process:
     def __init__(self, config: epicast.LpbcastConfig) -> None:
         self._config = config
+        self._limits = Limits(max_send_bytes_per_second=config.bytes_per_s)
         self._peers: list[BenchPeer] = []
         self._join_s = 0.0
         self._publishing: asyncio.Task[None] | None = None
@@ -125,7 +134,7 @@ class Process:
         began = time.monotonic()
         for number in range(count):
             contacts = [] if contact is None else [contact]
-            node = await epicast.join(*contacts, listen="127.0.0.1")
+            node = await epicast.join(*contacts, listen="127.0.0.1", limits=self._limits)
             self._peers.append(BenchPeer(node, node.topic(TOPIC, config=self._config)))
             if number % _AT_A_TIME == 0:
                 await self._all_joined()

@@ -33,6 +33,7 @@ def gossip(
     ] = 0.99,
     rate: Annotated[float, typer.Option(help="Events per second, of all peers together.")] = 10.0,
     size: Annotated[int, typer.Option(help="Bytes of an event.")] = 100,
+    batch: Annotated[int, typer.Option(help="Events published together.")] = 1,
     period: Annotated[str, typer.Option(help="Between two gossips of a peer.")] = "200ms",
     within: Annotated[int, typer.Option(help="Rounds in which the event must be there.")] = 10,
     as_json: JsonOption = False,
@@ -56,6 +57,7 @@ def gossip(
         reliability=reliability,
         events_per_s=rate,
         event_bytes=size,
+        batch_events=batch,
         period_ns=DURATION.parse(period),
         within_rounds=within,
     )

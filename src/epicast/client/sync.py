@@ -15,26 +15,28 @@ fast as an asynchronous one. Ctrl-C interrupts any call and leaves the node usab
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar, overload
+from typing import overload
 
 from epicast.client import connecting
 from epicast.client import node as asynchronous
 from epicast.client import stream as streams
 from epicast.client import subscription as subscriptions
+from epicast.client.caller import Caller
 from epicast.client.credentials import TlsOptions
 from epicast.client.errors import Closed
 from epicast.client.items import Item, Reset, Watermark
 from epicast.client.publishing import PublishLimits
 from epicast.client.stream import DEFAULT_WINDOW_BYTES
+from epicast.client.sync_topics import PeerNode, Topic, TopicSubscription, join
 from epicast.client.watermarks import WatermarkFile
-from epicast.core import EventBatch
+from epicast.core import Config, EventBatch
 from epicast.protocols.sprinkler import AgentConfig, ClientConfig, StreamInfo
-from epicast.runtime.waiting import BackgroundLoop
 
-T = TypeVar("T")
+__all__ = ["Node", "PeerNode", "Stream", "Subscription", "Topic", "TopicSubscription", "connect",
+           "join"]  # fmt: skip
 
 
 def connect(
@@ -73,34 +75,6 @@ def connect(
         raise
 
 
-class Caller:
-    """Does things in the loop's thread, for callers in others."""
-
-    def __init__(self) -> None:
-        self._loop = BackgroundLoop("epicast")
-
-    def wait(self, start: Callable[[], Awaitable[T]]) -> T:
-        if not self._loop.running:
-            raise Closed("the node was closed")
-
-        async def work() -> T:
-            return await start()
-
-        return self._loop.run(work())
-
-    def call(self, function: Callable[[], T]) -> T:
-        if not self._loop.running:
-            raise Closed("the node was closed")
-
-        async def work() -> T:
-            return function()
-
-        return self._loop.run(work())
-
-    def close(self) -> None:
-        self._loop.close()
-
-
 class Node:
     def __init__(self, node: asynchronous.Node, caller: Caller) -> None:
         self._node = node
@@ -131,6 +105,19 @@ class Node:
     def stream(self, name: str, *, first_sequence: int | None = None) -> Stream:
         found = self._caller.call(lambda: self._node.stream(name, first_sequence=first_sequence))
         return Stream(found, self._caller)
+
+    def topic(
+        self,
+        name: str,
+        mode: str | None = None,
+        *,
+        config: Config | None = None,
+        contacts: Sequence[str] = (),
+    ) -> Topic:
+        found = self._caller.call(
+            lambda: self._node.topic(name, mode, config=config, contacts=contacts)
+        )
+        return Topic(found, self._caller)
 
     def close(self) -> None:
         try:

@@ -28,8 +28,12 @@ def datagram_cost(size: int) -> int:
 
 def connection_cost(size: int) -> int:
     """Of a message that goes over a connection, which may have to be opened for it."""
-    segments = -(-size // _SEGMENT_BYTES)
-    return size + MAX_LAYERS * LAYER_BYTES + segments * _SEGMENT_HEADER_BYTES + _CONNECTING_BYTES
+    return segments_cost(size + MAX_LAYERS * LAYER_BYTES) + _CONNECTING_BYTES
+
+
+def segments_cost(size: int) -> int:
+    """Of bytes on a connection that is open."""
+    return size + -(-size // _SEGMENT_BYTES) * _SEGMENT_HEADER_BYTES
 
 
 def largest_on_connection(budget: int) -> int:

@@ -14,6 +14,7 @@ from epicast.runtime.inbox import Inbox
 from epicast.runtime.limits import Limits
 from epicast.runtime.recorder import Recorder
 from epicast.runtime.resolver import Resolver
+from epicast.runtime.send_budget import SendBudget
 from epicast.wire import Hello, decode_datagram, pack_datagrams
 
 log = logging.getLogger("epicast.runtime")
@@ -33,6 +34,7 @@ class DatagramPort(asyncio.DatagramProtocol):
         inbox: Inbox,
         recorder: Recorder,
         wake: Callable[[], None],
+        budget: SendBudget,
         *,
         usable: bool = True,
     ) -> None:
@@ -46,6 +48,7 @@ class DatagramPort(asyncio.DatagramProtocol):
         self._inbox = inbox
         self._recorder = recorder
         self._wake = wake
+        self._budget = budget
         self._resolver = Resolver(limits, recorder)
         self._codec = BodyCodec()
         self._hello: Hello
@@ -118,6 +121,9 @@ class DatagramPort(asyncio.DatagramProtocol):
             return
         if self._paused:
             self._recorder.drop("datagram queue full", 0, len(datagram))
+            return
+        if not self._budget.take_datagram(len(datagram)):
+            self._recorder.drop("over the byte budget", 0, len(datagram))
             return
         transport.sendto(datagram, address)
         self._recorder.datagrams_sent += 1

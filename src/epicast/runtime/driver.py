@@ -40,6 +40,7 @@ from epicast.runtime.operations import OnAcknowledge, OnNotice, OnRefuse
 from epicast.runtime.outbound import Outbound, Service
 from epicast.runtime.publishers import Publishers
 from epicast.runtime.recorder import Recorder
+from epicast.runtime.send_budget import SendBudget
 from epicast.runtime.storage import Storage
 from epicast.wire import WIRE_REVISION, Hello
 
@@ -96,13 +97,14 @@ class NodeDriver:
         self._book = AddressBook(self.limits.max_addresses)
         self._inbox = Inbox()
         self._publishers = Publishers(self.limits.max_waiting_publishers)
+        budget = SendBudget(self.limits, self._recorder.clock)
         self._datagrams = DatagramPort(
-            self.limits, self._book, self._inbox, self._recorder, self._wake,
+            self.limits, self._book, self._inbox, self._recorder, self._wake, budget,
             usable=security is None,
         )  # fmt: skip
         self._links = LinkTable(
             node_id, self.limits, self._book, self._inbox, self._recorder,
-            Random(derive_seed(seed, "driver", node_id)), self._wake,
+            Random(derive_seed(seed, "driver", node_id)), self._wake, budget,
         )  # fmt: skip
         self._commits = Commits(storage, self.limits, self._recorder, self._wake, self._fail)
         self._recovered = Recovered()

@@ -41,6 +41,10 @@ class Limits(Config, frozen=True, kw_only=True):
     """On one connection that is not another proxy's; more is left in the socket until later."""
     max_receive_bytes_per_second: int = UNLIMITED
     """The same in bytes."""
+    max_send_bytes_per_second: int = UNLIMITED
+    """Of everything the node sends, in any second whenever it begins: datagrams and frames, with
+    the headers of UDP, TCP and IP, without what the system repeats or acknowledges by itself and
+    without the greetings of new connections. Datagrams beyond it are dropped, frames wait."""
     max_addresses: int = 65_536
     """Peers whose address is remembered; those not used for longest are forgotten."""
     connect_timeout_ns: int = 3 * _SECOND

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from epicast.core import CONTROL, AnyMessage, Buffer, Channel, NodeId
 from epicast.runtime.addresses import Entry
@@ -85,8 +86,9 @@ class Link:
             return True
         return False
 
-    def flush(self) -> tuple[int, int]:
-        """Write while the transport takes it; how many frames and bytes it took."""
+    def flush(self, may_send: Callable[[int], bool] | None = None) -> tuple[int, int]:
+        """Write while the transport takes it, and frames of their size `may_send`; how many frames
+        and bytes it took."""
         connection = self.connection
         frames = written = 0
         if connection is None:
@@ -97,6 +99,10 @@ class Link:
             buffers: list[Buffer] = []
             size = 0
             while size < chunk:
+                if may_send is not None and (control or data):
+                    first = control or data
+                    if not may_send(first[0][0]):
+                        break
                 if control:
                     frame_size, frame = control.popleft()
                     self.control_bytes -= frame_size
@@ -108,6 +114,8 @@ class Link:
                 buffers += frame
                 size += frame_size
                 frames += 1
+            if not buffers:
+                break
             connection.write(buffers)
             written += size
         return frames, written

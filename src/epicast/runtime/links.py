@@ -22,6 +22,7 @@ from epicast.runtime.intake import Intake
 from epicast.runtime.limits import Limits
 from epicast.runtime.link import Frame, Link
 from epicast.runtime.recorder import Recorder
+from epicast.runtime.send_budget import SendBudget
 
 log = logging.getLogger("epicast.runtime")
 
@@ -36,6 +37,7 @@ class LinkTable:
         recorder: Recorder,
         rng: Random,
         wake: Callable[[], None],
+        budget: SendBudget,
     ) -> None:
         self.links: dict[NodeId, Link] = {}
         self.ready: dict[NodeId, None] = {}
@@ -55,6 +57,8 @@ class LinkTable:
         self._dials: set[asyncio.Task[None]] = set()
         self._arrived: set[asyncio.Task[None]] = set()  # dials that succeeded and are about to end
         self._dirty: dict[Link, None] = {}
+        self._budget = budget
+        self._retry: asyncio.TimerHandle | None = None
 
     # -- what the protocol wants -----------------------------------------------------------------
 
@@ -113,7 +117,12 @@ class LinkTable:
                 self.flush_link(link)
 
     def flush_link(self, link: Link) -> None:
-        frames, written = link.flush()
+        if self._budget.limited:
+            frames, written = link.flush(self._budget.take_frame)
+            if link.queued_frames and link.connection is not None and not link.connection.paused:
+                self._flush_later(link)
+        else:
+            frames, written = link.flush()
         if frames:
             self._recorder.frames_sent += frames
             self._recorder.bytes_sent += written
@@ -121,6 +130,17 @@ class LinkTable:
         if link.take_ready():
             self.ready[link.id] = None
             self._wake()
+
+    def _flush_later(self, link: Link) -> None:
+        """There was more to send than may be sent now."""
+        self._dirty[link] = None
+        if self._retry is None:
+            loop = asyncio.get_running_loop()
+            self._retry = loop.call_later(self._budget.RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self.flush()
 
     # -- how links come and go -------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ class TopicSubscription:
             while True:
                 for item in self._at_hand:
                     yield item
-                if not await self._load(None):
+                if not await self.load(None):
                     return
         finally:
             self._left()
@@ -104,7 +104,7 @@ class TopicSubscription:
         """The next item; None if none came within `timeout` seconds. Raises `Closed`."""
         item = next(self._at_hand, None)
         while item is None:
-            if not await self._load(timeout):
+            if not await self.load(timeout):
                 if self.closed:
                     raise self._error or Closed("the subscription was closed")
                 return None
@@ -127,7 +127,12 @@ class TopicSubscription:
         self._turn_items += batch.rows if isinstance(batch, EventBatch) else 1
         return batch
 
-    async def _load(self, timeout: float | None) -> bool:
+    def at_hand(self) -> Iterator[TopicItem]:
+        """The items that need no waiting, handed out one by one."""
+        return self._at_hand
+
+    async def load(self, timeout: float | None) -> bool:
+        """Have items at hand; False if none came in time, or the subscription was closed."""
         batch = await self.next_batch(timeout)
         if batch is None:
             return False

@@ -74,25 +74,34 @@ def plan_gossip(
     reliability: float = 0.99,
     events_per_s: float = 10.0,
     event_bytes: int = 100,
+    batch_events: int = 1,
     period_ns: int = _SECOND // 5,
     within_rounds: int = 10,
 ) -> Plan:
     """The least fanout that reaches a process with `reliability` in `within_rounds` rounds, and
-    buffers that keep an event for as long as that takes at `events_per_s` in the whole system."""
+    buffers that keep an event for as long as that takes at `events_per_s` in the whole system.
+    `batch_events` are published together: they share what a batch costs."""
     if not 2 <= nodes <= MAX_NODES:
         raise ConfigError(f"nodes: {nodes} is not between 2 and {MAX_NODES:,}")
     if not 0 < reliability < 1:
         raise ConfigError(f"reliability: {reliability} is not between 0 and 1, as 0.99 is")
     if events_per_s < 0 or event_bytes < 0 or period_ns < 1 or within_rounds < 1:
         raise ConfigError("events_per_s, event_bytes, period and within_rounds are not negative")
+    if batch_events < 1:
+        raise ConfigError(f"batch_events: {batch_events} is not at least 1")
     spread, rounds = _least_fanout(nodes, loss, crash, reliability, within_rounds)
     fanout = spread.fanout
     view = _view(nodes, fanout, period_ns)
     per_round = events_per_s * period_ns / _SECOND
     max_events = max(10, ceil(per_round * rounds))
     subs = max(4, ceil(3 * view / fanout))
-    inline = notification_bytes(_BATCH_BYTES + event_bytes)
     config = LpbcastConfig()
+    # A batch that does not fit a datagram is cut, and each part costs as much as a whole one.
+    fitting = (config.max_message_bytes - GOSSIP_BYTES - notification_bytes(_BATCH_BYTES)) // max(
+        1, event_bytes
+    )
+    together = max(1, min(batch_events, fitting))
+    inline = notification_bytes(_BATCH_BYTES) / together + event_bytes
     membership = GOSSIP_BYTES + (subs + 1) * _SUBSCRIPTION_BYTES + 10 * digest_bytes(1)
     datagrams = max(1, ceil((membership + max_events * inline) / config.max_message_bytes))
     sent = membership + max_events * inline + datagrams * DATAGRAM_HEADER_BYTES
@@ -116,7 +125,7 @@ def plan_gossip(
         years_to_partition=_rounds_to_split(nodes, view) / yearly,
         bytes_per_s=ceil(sent * fanout * _SECOND / period_ns),
         memory_bytes=(view + subs) * 300 + (max_events + config.max_stored_events) * (
-            event_bytes + 400
+            event_bytes + ceil(400 / together)
         ),
     )  # fmt: skip
 

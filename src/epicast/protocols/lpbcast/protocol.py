@@ -88,15 +88,18 @@ class Lpbcast(Member):
         self.timers.clear()
         farewell = self._membership.goodbye() if self.below is None else None
         for _ in range(_LAST_ROUNDS):
-            self._publish_batches(self._rate.take_at_most(self.config.max_events), fx)
+            room = self.config.max_events - self._unsent()
+            self._publish_batches(self._rate.take_at_most(room), fx)
             self._gossip(now, self._composer.messages(None, self._events, None, 0, farewell), fx)
-            if not self._rate.events_waiting and not self._has_unsent():
+            if not self._rate.events_waiting and not self._unsent():
                 break
         self.timers.clear()
 
-    def _has_unsent(self) -> bool:
+    def _unsent(self) -> int:
+        """Events of its own that it has not passed on yet."""
         me = self.node.id
-        return any(run.source == me and not run.repetitions for run in self._events.runs())
+        mine = [run for run in self._events.runs() if run.source == me]
+        return sum(run.rows for run in mine if not run.repetitions)
 
     # Rounds
 
