@@ -42,6 +42,12 @@ MESSAGES: dict[str, tuple[Message, str]] = {
         wire.Subscribe(wire.Subscription(Peer(5, "127.0.0.1", 9), 1)),
         "subscription in another's name",
     ),
+    "an event older than any that is gossiped": (
+        gossip(events=(
+            wire.Notification(10**6, EventBatch.build(FORGED, 1, [b"x"])),
+        )),
+        "implausible age",
+    ),
     "a request for nothing": (wire.Retrieve((wire.EventRange(5, 0, 0),)), "malformed request"),
 }  # fmt: skip
 
@@ -99,8 +105,10 @@ def test_who_is_said_to_have_left_is_back_soon(run: Run) -> None:
         async with peers(3) as nodes:
             topics, subscriptions = await joined(nodes)
             stranger = Stranger(nodes[0], topics[0])
-            stranger.send(gossip(unsubscriptions=(wire.Unsubscription(nodes[0].id, 2**62, 20),)))
-            stranger.send(gossip(unsubscriptions=(wire.Unsubscription(nodes[1].id, 2**62, 20),)))
+            for node, life in ((0, 2**62 - 1), (1, 2**62 - 1), (1, 2**62)):
+                forged = wire.Unsubscription(nodes[node].id, life, 20)
+                stranger.send(gossip(unsubscriptions=(forged,)))
+            await eventually(lambda: drops(nodes[0], "implausible life") == 1, "nobody's life")
             await eventually(lambda: drops(nodes[0], "unsubscription of this node") > 0, "refuted")
             stranger.close()
             await topics[2].publish(b"as ever")

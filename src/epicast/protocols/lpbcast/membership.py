@@ -116,11 +116,11 @@ class Membership:
         """Phase I of gossip reception."""
         config, unsubs = self._config, self._unsubs
         for item in unsubscriptions:
-            if item.peer == self._node.id:
-                self._refute(item, fx)
-                continue
             if not 0 <= item.life < MAX_LIFE:
                 fx.drop("implausible life", item.peer)
+                continue
+            if item.peer == self._node.id:
+                self._refute(item, fx)
                 continue
             rounds = min(item.rounds, config.unsubscription_rounds)
             before = unsubs.get(item.peer)
@@ -209,6 +209,6 @@ class Membership:
     def _refute(self, item: Unsubscription, fx: Effects) -> None:
         """Somebody says that we have left: an earlier life of ours, or nobody. A later life than
         the one unsubscribed is what says otherwise."""
-        if self._life <= item.life < MAX_LIFE:
+        if self._life <= item.life:
             self._life = item.life + 1
             fx.drop("unsubscription of this node")
