@@ -43,8 +43,6 @@ from epicast.protocols.notifications import (
 
 _LAST_ROUNDS = 32
 """Of a node that leaves, at the most."""
-_MOST_OLDER = 5
-"""Rounds that one message can make an event older by: as far as honest clocks are apart."""
 _OLDEST = 1 << 31
 """An age that no event has."""
 
@@ -129,6 +127,12 @@ class Lpbcast(Member):
         max_age = self.config.max_age_rounds
         return 2 * max_age + 10 if max_age else _OLDEST
 
+    @property
+    def _most_older(self) -> int:
+        """Rounds that one message can make an event older by. Who says it is at its end may lie."""
+        max_age = self.config.max_age_rounds
+        return max(1, max_age // 2) if max_age else _OLDEST
+
     def _settle(self) -> None:
         if self._round >= self.config.settling_rounds:
             self._ids.settle()
@@ -189,7 +193,7 @@ class Lpbcast(Member):
                 continue
             if ids.had(stream, last):  # most end here
                 self._duplicates += batch.rows
-                self._events.raise_age(stream, first, last, age, _MOST_OLDER)
+                self._events.raise_age(stream, first, last, age, self._most_older)
                 continue
             if batch.payload_bytes > config.max_event_bytes * batch.rows:
                 fx.drop("event too large", source, stream, first, last)
@@ -199,7 +203,7 @@ class Lpbcast(Member):
             known = batch.rows - sum(high - low + 1 for low, high in new)
             if known:
                 self._duplicates += known
-                self._events.raise_age(stream, first, last, age, _MOST_OLDER)
+                self._events.raise_age(stream, first, last, age, self._most_older)
         self._purge(fx)
 
     def _deliver(
@@ -238,7 +242,7 @@ class Lpbcast(Member):
                 fx.drop("implausible age", source, events.source)
                 continue
             last = min(events.last, events.first + self.config.max_retrievals - 1)
-            self._events.raise_age(events.source, events.first, last, item.age, _MOST_OLDER)
+            self._events.raise_age(events.source, events.first, last, item.age, self._most_older)
             for low, high in self._ids.lacking(events.source, events.first, last):
                 self._retrieval.note(events.source, low, high, source, self._round, at_once=True)
 
