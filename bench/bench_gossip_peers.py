@@ -151,6 +151,7 @@ def judge(load: Load, reports: list[dict[str, Any]], took_s: float) -> Result:
         "peers_with_everything": sum(each == load.owed for each in got),
         "delivered_twice": sum(peer["twice"] for peer in peers),
         "given_up_by_subscriptions": sum(peer["gaps"] for peer in peers),
+        "copies_of_an_event": round(1 + sum(p["duplicates"] for p in peers) / max(1, sum(got)), 2),
         "budget_bytes_per_s": budget,
         "most_bytes_per_s": round(most),
         "mean_bytes_sent": round(sum(peer["bytes_sent"] for peer in peers) / len(peers)),

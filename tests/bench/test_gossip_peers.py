@@ -7,7 +7,8 @@ import pytest
 from bench import bench_gossip_peers as bench
 
 PEER: dict[str, Any] = {
-    "got": {"1": 320}, "twice": 0, "gaps": 0, "most_bytes_per_s": 50_000, "bytes_sent": 1,
+    "got": {"1": 320}, "duplicates": 0, "twice": 0, "gaps": 0, "most_bytes_per_s": 50_000,
+    "bytes_sent": 1,
     "datagrams_received": 1, "retrieval_asked": 0, "retrieval_abandoned": 0, "purged_young": 0,
     "bytes_withheld": 0, "delays": [0, 200, 120], "over_budget": 0,
 }  # fmt: skip
