@@ -110,3 +110,15 @@ def test_memory_of_a_plan_does_not_depend_on_the_size_of_the_system():
 def test_what_cannot_be_planned_is_said(wrong, words):
     with pytest.raises(ConfigError, match=words):
         plan_gossip(**{"nodes": 100, **wrong})
+
+
+def test_events_published_together_share_what_a_batch_costs():
+    alone, together, more = (
+        plan_gossip(200, events_per_s=1000, event_bytes=8, batch_events=count)
+        for count in (1, 100, 10_000)
+    )
+    assert together.bytes_per_s < alone.bytes_per_s / 5
+    assert together.fanout == alone.fanout
+    assert more.bytes_per_s > together.bytes_per_s / 2  # parts of a batch cost what batches do
+    with pytest.raises(ConfigError, match="batch_events"):
+        plan_gossip(200, batch_events=0)
