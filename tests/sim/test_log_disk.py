@@ -6,6 +6,7 @@ import pytest
 
 from epicast.core import EventBatch
 from epicast.log import GcPolicy, LogConfig
+from epicast.log.segment import HEADER_BYTES, SUFFIX
 from epicast.sim.disk import Commit
 from epicast.sim.log_disk import KeptStream, LogDisk
 
@@ -71,6 +72,18 @@ def test_another_disk_is_empty_and_in_a_new_epoch():
     found = come_back(disk, clock, lose_everything=True)
     assert found.log_ends == {STREAM: 0}
     assert found.epochs[STREAM] > epoch
+
+
+def test_what_is_in_doubt_is_said_by_the_files_that_were_opened_last():
+    disk, clock, _ = disk_with("disk", owned=False)
+    write(disk, 1, 5, 7)
+    write(disk, 6, 5, 7)
+    disk.crash(lose_everything=False)
+    [name] = [name for name in disk.files[STREAM].names() if name.endswith(SUFFIX)]
+    disk.files[STREAM].flip_bit(name, 8 * (HEADER_BYTES + 20))
+    assert disk.recovered(2).doubtful == {STREAM}
+    assert disk.recovered(2).doubtful == {STREAM}
+    assert come_back(disk, clock).doubtful == set()
 
 
 def test_in_memory_nothing_survives():

@@ -62,6 +62,7 @@ class LogDisk(SimDisk):
         self._histories: dict[int, History] = {}
         self._failures: list[tuple[int, int, str]] = []
         self._doubtful: set[int] = set()
+        """Found when they were opened last; files that are opened again may not say it again."""
         self.on_stored: Callable[[EventBatch], None] | None = None
         """Told of every batch that has become stable as its stream promises."""
         self.on_opened: Callable[[int, History], None] | None = None
@@ -108,6 +109,7 @@ class LogDisk(SimDisk):
     def close(self) -> None:
         """In good order; what the node has not told the disk to write is gone all the same."""
         histories, self._histories = self._histories, {}
+        self._doubtful.clear()
         for history in histories.values():
             try:
                 history.close()
@@ -118,6 +120,7 @@ class LogDisk(SimDisk):
         super().crash(lose_everything=lose_everything)
         self._failures.clear()
         self._histories.clear()
+        self._doubtful.clear()
         if lose_everything:
             self._replace_files()
         if not self.files:

@@ -1,5 +1,7 @@
 """What is drawn: everything that is named in the docs, from the seed alone."""
 
+import pytest
+
 from epicast.sim.campaign import draw_plan
 from epicast.sim.campaign.drawing import TROUBLE_ENDS_NS
 from epicast.sim.campaign.drawing_faults import CHAIN_KINDS, KINDS
@@ -34,7 +36,7 @@ def test_chains_of_all_lengths_and_all_that_can_happen_to_them():
     assert all(region.replicas == 1 for plan in PLANS for region in plan.regions)
     faults = [fault for plan in CHAINS for fault in plan.faults]
     names = {type(fault).__name__ for fault in faults}
-    assert names >= {"CutNodes", "KillCoordination", "KillRegion", "Replace", "RollBack"}
+    assert names >= {"CutNodes", "KillCoordination", "KillRegion", "Move", "Replace", "RollBack"}
     assert len({draw.__name__ for draw in CHAIN_KINDS}) == 19
     cuts = [fault for fault in faults if type(fault).__name__ == "CutNodes"]
     assert {cut.one_way for cut in cuts} == {True, False}
@@ -42,9 +44,10 @@ def test_chains_of_all_lengths_and_all_that_can_happen_to_them():
     assert {fault.replica for fault in faults if type(fault).__name__ == "Kill"} == {0, 1, 2}
 
 
-def test_only_what_no_crash_can_take_away_is_moved():
+@pytest.mark.parametrize("plans", [PLANS, CHAINS], ids=["streams", "chains"])
+def test_only_what_no_crash_can_take_away_is_moved(plans):
     moves = [
-        (plan, fault) for plan in PLANS for fault in plan.faults if type(fault).__name__ == "Move"
+        (plan, fault) for plan in plans for fault in plan.faults if type(fault).__name__ == "Move"
     ]
     assert len({plan.seed for plan, _ in moves}) > 30
     for plan, move in moves:

@@ -130,7 +130,8 @@ def test_regions_that_may_own_a_stream():
     assert may_own([other, *moves], {"s": "a", "t": "a"}) == {"s": frozenset("abc")}
 
 
-def test_streams_are_really_moved():
-    verdict = CampaignRun(plan_of(36, "streams")).run()
+@pytest.mark.parametrize(("seed", "kind"), [(36, "streams"), (5045, "chains")])
+def test_streams_are_really_moved(seed, kind):
+    verdict = CampaignRun(plan_of(seed, kind)).run()
     assert not verdict.failure
     assert verdict.moved

@@ -11,7 +11,7 @@ from epicast.core import COORDINATION_ID, Effects, EventBatch, NodeId, Peer, Rec
 from epicast.core.epochs import new_epoch
 from epicast.protocols.coordination import PutAnswer, View
 from epicast.protocols.sprinkler.alarms import Alarm
-from epicast.protocols.sprinkler.chain.configuration import ChainPlan, Member
+from epicast.protocols.sprinkler.chain.configuration import ChainConfig, ChainPlan, Member
 from epicast.protocols.sprinkler.chain.keeper import Keeper
 from epicast.protocols.sprinkler.chain.lineage import VOID, Lineage, begun
 from epicast.protocols.sprinkler.chain.links import READS, ChainLinks
@@ -38,6 +38,7 @@ from epicast.protocols.sprinkler.publications import Admit
 from epicast.protocols.sprinkler.states import StreamState
 
 _LINEAGES = "lineages"
+_DOUBTS = "doubts"
 
 Witness = Callable[[int, int, Sequence[EventBatch], bool], None]
 """Told of a stream of the region, before anybody else is, how far it may be shown from now on; the
@@ -77,8 +78,8 @@ class ReplicaProxy(ChainedOwner):
         self._links = ChainLinks(self._region_id, config, self._states)
         self._wanted = {}
         self._is_head = False
-        self._doubtful: frozenset[int] = frozenset()
-        """Streams of which this replica may have lost what others had seen."""
+        self._doubtful: dict[int, int] = {}
+        """Streams of which this replica may have lost what others had seen, and in which epoch."""
         self._forgetting: set[int] = set()
         """Streams whose history is being replaced. That may fail, or end half done: until something
         is stored again, nothing is known of it."""
@@ -90,7 +91,7 @@ class ReplicaProxy(ChainedOwner):
     ) -> None:
         super().on_start(now, contacts, recovered, fx)
         self._links = ChainLinks(self._region_id, self.config, self._states)
-        self._doubtful = recovered.doubtful
+        self._recall_doubts(recovered, fx)
         if _LINEAGES in recovered.saved:
             saved = msgspec.msgpack.decode(recovered.saved[_LINEAGES], type=dict[int, Lineage])
             self._links.lineages = saved
@@ -98,6 +99,20 @@ class ReplicaProxy(ChainedOwner):
             fx.connect(peer)
         self._keeper.start(now, recovered, fx)
         self.timers.set("beat", now + int(self.rng.random() * self.config.beat_every_ns))
+
+    def _recall_doubts(self, recovered: Recovered, fx: Effects) -> None:
+        """Of what was lost once, files that are opened a second time say nothing any more. Where
+        another epoch has begun since, there is nothing to doubt."""
+        saved = recovered.saved.get(_DOUBTS)
+        noted = msgspec.msgpack.decode(saved, type=dict[int, int]) if saved is not None else {}
+        epochs = recovered.epochs
+        self._doubtful = {s: epoch for s, epoch in noted.items() if epochs.get(s, 0) <= epoch}
+        self._keep_doubts(self._doubtful | {s: epochs[s] for s in recovered.doubtful}, fx)
+
+    def _keep_doubts(self, doubtful: dict[int, int], fx: Effects) -> None:
+        if doubtful != self._doubtful:
+            self._doubtful = doubtful
+            fx.save(_DOUBTS, msgspec.msgpack.encode(doubtful))
 
     def _first_epoch(self, recovered: Recovered) -> int:
         return 0  # the head will say
@@ -185,7 +200,7 @@ class ReplicaProxy(ChainedOwner):
         self._links.rearrange(chain.epoch, before, successor, is_member=place is not None)
         self._publications.is_alone = len(chain.members) == 1
         if place is not None and not self._is_alone():
-            self._doubtful = frozenset()  # it was let in with all that was ever shown
+            self._keep_doubts({}, fx)  # it was let in with all that was ever shown
         self._adopt_tenures(now, fx)
         if self._links.is_head and not self._is_head:
             self._become_head(now, chain.epoch, fx)
@@ -219,7 +234,10 @@ class ReplicaProxy(ChainedOwner):
             if state.epoch == 0 or (state.id in self._doubtful and self._is_alone()):
                 self._raise_epoch(now, state, fx)
             self._number_from_here(state, epoch)
-        self._doubtful = frozenset()
+        # The note of those that go on in a new epoch is void once that is on the disk.
+        owned = self._publications.owns
+        self._keep_doubts({s: epoch for s, epoch in self._doubtful.items() if owned(s)}, fx)
+        self._doubtful = {}
         self._save_lineages(fx)
 
     def _number_from_here(self, state: StreamState, epoch: int) -> None:
@@ -443,6 +461,11 @@ class ReplicaProxy(ChainedOwner):
     @property
     def is_member(self) -> bool:
         return self._links.is_member
+
+    @property
+    def proposed_chain(self) -> ChainConfig | None:
+        """What it has asked for, and has no answer yet."""
+        return self._keeper.proposed
 
     def alarms(self, now: int) -> list[Alarm]:
         return [*super().alarms(now), *self._keeper.alarms(now)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import msgpack
 
 from epicast.protocols.coordination import ViewEntry
 from epicast.protocols.sprinkler import chain_plan
 from epicast.protocols.sprinkler.chain.configuration import ChainConfig, decode_config
+from epicast.protocols.sprinkler.replica import ReplicaProxy
 from epicast.sim.geoplex import SimGeoplex
 from epicast.sim.node import SimNode
 
@@ -79,11 +82,26 @@ class Chains:
     # -- whose disk can be trusted ---------------------------------------------------------------
 
     def may_lose(self, region: str, node: SimNode) -> bool:
-        """Whether another replica that is in the chain has what this one has."""
-        return any(
-            member.id != node.id and not self._is_unwell(member.id, member.incarnation)
-            for member in self.config(region).members
+        """Whether another replica that is in the chain has what this one has, whatever becomes of
+        what replicas have proposed: a member that is to go on alone must not lose its disk before
+        it knows that it does."""
+        return all(
+            any(
+                member.id != node.id and not self._is_unwell(member.id, member.incarnation)
+                for member in config.members
+            )
+            for config in self._possible(region)
         )
+
+    def _possible(self, region: str) -> Iterator[ChainConfig]:
+        """The chain there is, and those that may follow it: a proposal outlives who made it."""
+        present = self.config(region)
+        yield present
+        for node in self._geo.replicas[region]:
+            assert isinstance(node.protocol, ReplicaProxy)
+            proposed = node.protocol.proposed_chain
+            if proposed is not None and proposed.epoch > present.epoch:
+                yield proposed
 
     def mark_unwell(self, node: SimNode, *, unknowing: bool) -> None:
         """Until it has joined the chain anew. A replica that does not know of its loss could take

@@ -82,8 +82,7 @@ def draw_plan(seed: int, *, chains: bool = False) -> Plan:
             *draw_faults(
                 _rng(seed, "faults"), targets, CHAIN_KINDS if chains else KINDS, TROUBLE_NS
             ),
-            # Two seeds of chains that move streams are not understood yet, see docs/campaign.md.
-            *(() if chains else _draw_moves(_rng(seed, "moves"), regions, streams)),
+            *_draw_moves(_rng(seed, "moves"), regions, streams),
         ),
         trouble_ends_ns=TROUBLE_ENDS_NS,
         publishing_ends_ns=PUBLISHING_ENDS_NS,

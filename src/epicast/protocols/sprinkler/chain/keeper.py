@@ -87,6 +87,10 @@ class Keeper:
     def proposes(self) -> bool:
         return self._proposal is not None
 
+    @property
+    def proposed(self) -> ChainConfig | None:
+        return self._proposal.config if self._proposal is not None else None
+
     # -- life ------------------------------------------------------------------------------------
 
     def start(self, now: int, recovered: Recovered, fx: Effects) -> None:
