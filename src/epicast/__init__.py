@@ -47,12 +47,14 @@ if TYPE_CHECKING:
     )
     from epicast.core import EpicastError, Event, EventBatch, EventKind
     from epicast.log import PredicateError
+    from epicast.protocols.epto import EptoConfig
     from epicast.protocols.lpbcast import LpbcastConfig
     from epicast.protocols.sprinkler import AgentConfig, ClientConfig, StreamInfo
     from epicast.runtime import run
 
 __all__ = [
     "AccessDenied", "AgentConfig", "ClientConfig", "Closed", "ConnectFailed", "EpicastError",
+    "EptoConfig",
     "Event", "EventBatch", "EventKind", "Gap", "Item", "JoinFailed", "LpbcastConfig", "NoRoom",
     "Node", "PeerNode", "PredicateError", "PublishForbidden", "PublishLimits",
     "PublishRefused", "Reset", "Stream", "StreamInfo", "Subscription", "TlsOptions",
@@ -63,6 +65,7 @@ __all__ = [
 _ELSEWHERE = {
     "epicast.core": ("EpicastError", "Event", "EventBatch", "EventKind"),
     "epicast.log": ("PredicateError",),
+    "epicast.protocols.epto": ("EptoConfig",),
     "epicast.protocols.lpbcast": ("LpbcastConfig",),
     "epicast.protocols.sprinkler": ("AgentConfig", "ClientConfig", "StreamInfo"),
     "epicast.runtime": ("run",),

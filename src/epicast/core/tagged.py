@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from msgspec import Struct
+
 from epicast.core.batch import EventBatch
 from epicast.core.effects import CONTROL, Channel, Destination, Effects, Publication
 from epicast.core.ids import Group, NodeId, Peer
@@ -83,6 +85,9 @@ class TaggedEffects(Effects):
 
     def deliver_after_append(self, batch: EventBatch) -> None:
         self._outer.deliver_after_append(batch)
+
+    def notice(self, topic: int, value: Struct) -> None:
+        self._outer.notice(topic, value)
 
     def read(self, stream: int, first: int, max_bytes: int, token: int) -> None:
         self._outer.read(stream, first, max_bytes, tag_token(token, self.tag))

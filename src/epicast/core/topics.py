@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from epicast.core.batch import EventBatch
 from epicast.core.effects import DeliverAfterAppend, Effects, TopicDelivery
 from epicast.core.ids import Group, NodeId, Peer
@@ -74,6 +76,10 @@ class TopicEffects(TaggedEffects):
     def save(self, name: str, value: bytes) -> None:
         self._shared.saved.setdefault(self.tag, {})[name] = value
         super().save(name, value)
+
+    def notice(self, topic: int, value: Struct) -> None:
+        """One for topic 0 is for this topic, whose number its protocol does not know."""
+        self._outer.notice(topic or self.tag, value)
 
     def read(self, stream: int, first: int, max_bytes: int, token: int) -> None:
         # Tagged with the topic's start, not its number: an answer that comes after the topic was

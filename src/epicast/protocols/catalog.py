@@ -9,6 +9,7 @@ from typing import Any
 from epicast.core import Config, ConfigError, Peer, Protocol, Stack
 from epicast.core.sampling import derive_seed
 from epicast.protocols.cyclon import Cyclon, CyclonConfig
+from epicast.protocols.epto import Epto, EptoConfig
 from epicast.protocols.flood import Flood, FloodConfig
 from epicast.protocols.gossip import PushGossip, PushGossipConfig
 from epicast.protocols.hyparview import HyParView, HyParViewConfig
@@ -31,6 +32,7 @@ DISSEMINATION: Mapping[str, tuple[type[Config], LayerMaker]] = {
     "gossip": (PushGossipConfig, PushGossip),
     "lpbcast": (LpbcastConfig, Lpbcast),
     "pbcast": (PbcastConfig, Pbcast),
+    "epto": (EptoConfig, Epto),
 }
 LAYERS = {**MEMBERSHIP, **DISSEMINATION}
 

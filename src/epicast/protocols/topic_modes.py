@@ -15,6 +15,8 @@ from epicast.core import Config, ConfigError, Peer, Protocol
 from epicast.deployment import Geoplex
 from epicast.deployment.naming import not_among
 from epicast.protocols.budget import largest_on_connection
+from epicast.protocols.epto import EptoConfig
+from epicast.protocols.epto.topic import OrderedTopic, largest_event
 from epicast.protocols.lpbcast import Lpbcast, LpbcastConfig
 
 DEFAULT_MODE = "gossip"
@@ -41,6 +43,7 @@ def _largest_gossip(config: LpbcastConfig) -> int:
 
 TOPIC_MODES: Mapping[str, TopicMode] = {
     DEFAULT_MODE: TopicMode(LpbcastConfig, Lpbcast, _largest_gossip),
+    "ordered": TopicMode(EptoConfig, OrderedTopic, largest_event),
 }
 
 

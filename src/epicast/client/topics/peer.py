@@ -15,6 +15,7 @@ from epicast.client.addresses import address_towards, parse_contacts
 from epicast.client.credentials import Credentials
 from epicast.client.errors import AccessDenied, Closed
 from epicast.client.topics.contacts import ContactSeeker
+from epicast.client.topics.subscription import Gap
 from epicast.client.topics.topic import Topic
 from epicast.core import MAX_NODE_ID, Config, ConfigError, EpicastError, EventBatch, NodeId, Peer
 from epicast.core.effects import Publication
@@ -23,6 +24,7 @@ from epicast.deployment import Action, Geoplex, topic_id
 from epicast.deployment.addresses import Address
 from epicast.deployment.naming import NAME_RULE, is_name
 from epicast.deployment.sections import MAX_CONTACTS
+from epicast.protocols.epto import Missing
 from epicast.protocols.topic_modes import (
     DEFAULT_MODE,
     checked_config,
@@ -117,6 +119,7 @@ class PeerNode:
                 seed=random_id(),
                 on_topic_delivery=self._on_topic_delivery,
                 on_refuse=self._on_refuse,
+                on_notice=self._on_notice,
                 security=_security(options),
             )
             host = Host(await driver.listen(), HostConfig(), Random(random_id()))
@@ -284,6 +287,12 @@ class PeerNode:
         topic = self._topics.get(number)
         if topic is not None:
             topic.receive(batch)
+
+    def _on_notice(self, number: int, value: object) -> None:
+        topic = self._topics.get(number)
+        if topic is not None and isinstance(value, Missing):
+            count = value.last - value.first + 1
+            topic.receive(Gap(count, value.source, value.first, value.last))
 
     def _on_refuse(self, publication: Publication, error: str) -> None:
         topic = self._topics.get(publication.topic)

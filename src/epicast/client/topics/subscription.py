@@ -25,9 +25,15 @@ _ITEMS_PER_TURN = 2000
 
 
 class Gap(Struct, frozen=True, gc=False):
-    """So many events came and were given up, because this subscription had no room for them."""
+    """So many events are missing here: given up, because this subscription had no room for them;
+    or, if a source is named, a hole in the order of an ordered topic, which did not get them in
+    time."""
 
     events: int
+    source: int = 0
+    """Whose events first..last are missing, in an ordered topic."""
+    first: int = 0
+    last: int = 0
 
 
 TopicItem = Event | Gap
@@ -49,7 +55,7 @@ class TopicSubscription:
         self._error: EpicastError | None = None
         self._window_bytes = window_bytes
         self._forget = forget
-        self._queue: deque[EventBatch] = deque()
+        self._queue: deque[EventBatch | Gap] = deque()
         self._queued_bytes = 0
         self._gap = 0
         self._bell = Bell()
@@ -59,15 +65,15 @@ class TopicSubscription:
 
     # -- from the topic --------------------------------------------------------------------------
 
-    def receive(self, batch: EventBatch) -> None:
+    def receive(self, batch: EventBatch | Gap) -> None:
         queue = self._queue
         queue.append(batch)
         self._queued_bytes += _cost(batch)
         while self._queued_bytes > self._window_bytes and len(queue) > 1:
             given_up = queue.popleft()
             self._queued_bytes -= _cost(given_up)
-            self._gap += given_up.rows
-            self.dropped += given_up.rows
+            self._gap += _events(given_up)
+            self.dropped += _events(given_up)
         self._bell.ring()
 
     def end(self, error: EpicastError | None) -> None:
@@ -176,6 +182,12 @@ class TopicSubscription:
             self.close()
 
 
-def _cost(batch: EventBatch) -> int:
+def _events(item: EventBatch | Gap) -> int:
+    return item.events if isinstance(item, Gap) else item.rows
+
+
+def _cost(batch: EventBatch | Gap) -> int:
     """What it keeps alive."""
+    if isinstance(batch, Gap):
+        return _BATCH_BYTES
     return _BATCH_BYTES + max(batch.pinned_bytes, batch.wire_size())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from epicast.client.checking import EventChecks, invalid
 from epicast.client.errors import Closed, JoinFailed, PublishRefused
 from epicast.client.topics.contacts import ContactSeeker
-from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES, TopicSubscription
+from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES, Gap, TopicSubscription
 from epicast.core import Config, EpicastError, EventBatch, Peer
 from epicast.deployment.addresses import Address
 from epicast.protocols.topic_modes import topic_mode
@@ -266,7 +266,7 @@ class Topic:
             self._subscriptions.remove(subscription)
             self._dropped += subscription.dropped
 
-    def receive(self, batch: EventBatch) -> None:
+    def receive(self, batch: EventBatch | Gap) -> None:
         for subscription in self._subscriptions:
             subscription.receive(batch)
 

@@ -1,0 +1,47 @@
+"""EpTO: every process delivers the same events in the same order, with no leader.
+
+Paper: Matos, "Scalable data dissemination" (dissertation), chapter 5.
+
+Spreading (Algorithm 4). Once per round a node sends all it has heard of since the last one, its own
+events included, as one ball to K random peers. An event carries a ttl, the hops it has behind it;
+of several the largest counts; after TTL it is passed on no more. Ordering (Algorithm 5): an event
+waits until its ttl, which grows by one per round here, is above TTL (twice TTL under a logical
+clock): then everybody has it with high probability. It is delivered once all known events before it
+are. What comes when the order has passed it is never delivered: total order is certain, agreement
+is likely, and a hole is reported (`Missing`).
+
+How it is kept. Balls and all that is known are columns (`kernels`, `store`): merging, ageing and
+selecting are compiled loops. An entry is a publication, a run of events of one source with one
+timestamp: its events stay together. Sources stamp their entries in strictly ascending order, so
+(timestamp, source) names an entry and is its place in the order.
+
+What the paper leaves open, or has wrong:
+
+* The `delivered` set is not needed: what is not after the last delivered is not accepted, and the
+  last number of each source (`sources`) tells repetitions from holes. Numbers of a source have no
+  gaps; one that is missing is noticed with the next of its source, with the source's word on what
+  it has published (every ball has it), or when it comes too late.
+* Events that come with their ttl used up are ordered, not dropped unread. Their ttl counts as TTL
+  at most, so that one round of the node's own comes before delivery, as in the printed form: hops
+  can be much faster than rounds, and without that round one event in some hundred thousand was
+  missed (docs/decisions/0021).
+* K is at most n - 1, and all peers below 16. n is estimated (`sizing`), raised by its error, and
+  counts as 16 at least. Up to 16, where one lost ball could be all there is of an event, a node
+  repeats what is waiting while its ttl is not above TTL, whether it was heard of again or not. A
+  ball for which there is no peer is sent in the next round.
+* Clocks of machines (`clocks`): a timestamp is above all the node has heard of; nothing is
+  delivered before the node's own clock has come to it; events too far in the future are refused;
+  a node whose clock is off from most others' follows them.
+* Rounds are as long as a message takes (`pace`), which nodes measure and tell each other.
+* Who joins listens for TTL rounds; its order begins behind all timestamps there can be by then.
+
+Balls that fit a few datagrams are sent as such, larger ones over connections.
+
+Invariants: entries are in ascending order, those up to the last delivered before all others; no
+more than `max_entries` and `max_buffer_bytes` are held; what is delivered ascends.
+"""
+
+from epicast.protocols.epto.config import EptoConfig
+from epicast.protocols.epto.protocol import Epto, Missing
+
+__all__ = ["Epto", "EptoConfig", "Missing"]

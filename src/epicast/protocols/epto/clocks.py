@@ -1,0 +1,106 @@
+"""Where timestamps come from: the stability oracles' idea of time.
+
+Global: wall-clock time, never below what was heard of, so that a clock that is behind does no
+harm, and never above what most others say, so that one that is ahead does none either. Logical: a
+counter.
+"""
+
+from __future__ import annotations
+
+from epicast.core import NodeId
+
+_NEVER = 2**63 - 1
+_LAST_LOGICAL = 2**62
+_CLOCKS = 31
+"""Other nodes' clocks remembered."""
+
+
+class LogicalClock:
+    """One more than the largest timestamp heard of (Fig. 5.5(b))."""
+
+    __slots__ = ("highest",)
+
+    rounds_factor = 2
+    """An event is deliverable after so many times TTL."""
+
+    def __init__(self) -> None:
+        self.highest = 0
+
+    def stamp(self, wall: int) -> int:
+        self.highest += 1
+        return self.highest
+
+    def hear(self, time: int) -> None:
+        if time > self.highest:
+            self.highest = time
+
+    def latest(self, wall: int) -> int:
+        """Timestamps above this are refused."""
+        return _LAST_LOGICAL
+
+    def now(self, wall: int) -> int:
+        """Nothing later than this is delivered."""
+        return _NEVER
+
+    def beginning(self, wall: int) -> int:
+        """Where a node that joins now begins: after all it has heard of."""
+        return self.highest
+
+    def hear_clock(self, peer: NodeId, ahead: int) -> None:
+        pass
+
+    @property
+    def correction(self) -> int:
+        return 0
+
+
+class GlobalClock:
+    """Wall-clock time in nanoseconds; the last bits tell events of one instant apart."""
+
+    __slots__ = ("_ahead", "_correction", "_max_ahead", "highest")
+
+    rounds_factor = 1
+
+    def __init__(self, max_ahead_ns: int) -> None:
+        self.highest = 0
+        self._max_ahead = max_ahead_ns
+        self._ahead: dict[NodeId, int] = {}
+        """By how much others' clocks are ahead of ours."""
+        self._correction = 0
+
+    def stamp(self, wall: int) -> int:
+        self.highest = max(wall + self._correction, self.highest + 1)
+        return self.highest
+
+    def hear(self, time: int) -> None:
+        if time > self.highest:
+            self.highest = time
+
+    def latest(self, wall: int) -> int:
+        return wall + self._correction + self._max_ahead
+
+    def now(self, wall: int) -> int:
+        return wall + self._correction
+
+    def beginning(self, wall: int) -> int:
+        return max(wall + self._correction, self.highest)
+
+    def hear_clock(self, peer: NodeId, ahead: int) -> None:
+        """Somebody's clock is so much ahead of ours. If most are by more than is allowed, it is
+        ours that is off: it follows the one in the middle."""
+        self._ahead.pop(peer, None)
+        self._ahead[peer] = ahead
+        if len(self._ahead) > _CLOCKS:
+            del self._ahead[next(iter(self._ahead))]
+        if abs(ahead) > self._max_ahead or self._correction:
+            clocks = sorted([0, *self._ahead.values()])
+            middle = clocks[(len(clocks) - 1) // 2]
+            self._correction = middle if abs(middle) > self._max_ahead else 0
+
+    @property
+    def correction(self) -> int:
+        """By how much this node's clock is set right, 0 while it is right."""
+        return self._correction
+
+
+Clock = GlobalClock | LogicalClock

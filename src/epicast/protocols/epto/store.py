@@ -1,0 +1,258 @@
+"""The events a node knows: those to be ordered, and those still passed on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epicast.core import EventBatch, InvariantViolation
+from epicast.core.batch_layout import HEADER, VERSION
+from epicast.protocols.epto.entries import columns_of
+
+_FEW_ENTRIES = 64
+_FEW_BYTES = 4096
+_SMALL_ARENA = 1 << 16
+_SILENT_ROUNDS = 3
+"""What the order has passed is forgotten when nobody speaks of it for longer than this: to be
+taken in anew with the next ball costs more than to be kept for a while."""
+ORDER_STREAM = 0
+"""Delivered batches are of no source in particular: their runs say whose each event is."""
+LAST_OF_ALL = 2**63 - 1
+
+
+class EventStore:
+    """Entries (publications) in ascending order of (timestamp, source), as columns.
+
+    The paper's `received` and `nextBall` in one. Up to `passed` are entries that the order has
+    passed, delivered or too late, which stay while others speak of them; the rest is waiting.
+    What is heard of since the last round is the next ball. The ttl of an entry is the number of
+    rounds since it was `born`, so that nothing is done to age it.
+    """
+
+    __slots__ = ("_arena", "_at", "_born", "_heard", "_ids", "_indexed", "_k", "_max_bytes",
+                 "_max_entries", "_slots", "_spoken", "_state", "last", "round")  # fmt: skip
+
+    def __init__(self, max_entries: int, max_bytes: int) -> None:
+        from epicast.protocols.epto import kernels
+
+        self._k: Any = kernels
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._ids = np.zeros((4, _FEW_ENTRIES), dtype=np.int64)
+        self._born: NDArray[Any] = np.zeros(_FEW_ENTRIES, dtype=np.int64)
+        self._spoken: NDArray[Any] = np.zeros(_FEW_ENTRIES, dtype=np.int64)
+        self._heard: NDArray[Any] = np.zeros(_FEW_ENTRIES, dtype=np.uint8)
+        self._at: NDArray[Any] = np.zeros(_FEW_ENTRIES, dtype=np.int64)
+        self._arena = np.zeros(_FEW_BYTES, dtype=np.uint8)
+        self._slots = np.empty(8 * _FEW_ENTRIES, dtype=np.int32)
+        self._indexed = False
+        """Whether `_slots` say where entries are."""
+        self._state = np.zeros(kernels.STATE, dtype=np.int64)
+        self._state[kernels.LAST_TIME] = -1
+        self.last = (-1, 0)
+        """Timestamp and source of the last entry delivered."""
+        self.round = 1
+        """The number of the next round."""
+
+    def __len__(self) -> int:
+        """Entries waiting to be delivered."""
+        return self.entries - int(self._state[self._k.PASSED])
+
+    @property
+    def entries(self) -> int:
+        return int(self._state[self._k.COUNT] + self._state[self._k.FRESH])
+
+    @property
+    def dropped(self) -> int:
+        """Entries for which there was no room."""
+        return int(self._state[self._k.FULL])
+
+    @property
+    def held_bytes(self) -> int:
+        return int(self._state[self._k.LIVE])
+
+    def absorb(self, columns: bytes, entries: int, latest: int) -> int:
+        """Take in a ball but for what is later than `latest`: how many entries that was, or -1 if
+        it is no ball."""
+        k, state = self._k, self._state
+        ball = np.frombuffer(columns, dtype=np.uint8)
+        if not self._indexed:
+            self._index()
+        while True:
+            outcome = k.absorb(
+                ball, entries, latest, self._max_entries, self._max_bytes, self._ids, self._heard,
+                self._at, self._arena, self._slots, state,
+            )  # fmt: skip
+            if outcome == k.DONE:
+                return int(state[k.REFUSED])
+            if outcome == k.MALFORMED:
+                return -1
+            self._grow(int(state[k.NEED_BYTES]))
+
+    def _index(self) -> None:
+        if 4 * self.entries > len(self._slots):
+            self._slots = np.empty(8 << self.entries.bit_length(), dtype=np.int32)
+        self._k.index(self._ids, self._state, self._slots)
+        self._indexed = True
+
+    def _grow(self, more_bytes: int) -> None:
+        room = self._ids.shape[1]
+        if self.entries >= room:
+            self._ids = np.pad(self._ids, ((0, 0), (0, room)))
+            self._born, self._spoken, self._heard, self._at = (
+                np.pad(column, (0, room))
+                for column in (self._born, self._spoken, self._heard, self._at)
+            )
+        if self._state[self._k.USED] + more_bytes > len(self._arena):
+            self._compact(more_bytes)
+        self._index()
+
+    def _compact(self, more_bytes: int) -> None:
+        state = self._state
+        arena = np.empty(2 * (int(state[self._k.LIVE]) + more_bytes) + _FEW_BYTES, dtype=np.uint8)
+        self._k.compact(self._ids, self._at, self._arena, state, arena)
+        self._arena = arena
+
+    # -- the order -------------------------------------------------------------------------------
+
+    def deliverable(self, rounds: int, latest: int) -> tuple[int, int]:
+        """The entries that are next: older than so many rounds, nothing before them missing."""
+        end = self._k.deliverable(self.round, rounds, latest, self._ids, self._born, self._state)
+        return int(self._state[self._k.PASSED]), int(end)
+
+    def batch(self, low: int, high: int, position: int) -> EventBatch:
+        """The events of entries low..high-1 as one batch, numbered from `position`."""
+        events, nbytes = self._k.measure(low, high, self._ids, self._at, self._arena)
+        runs = np.empty((high - low, 3), dtype="<i8")
+        times = np.empty(events, dtype="<i8")
+        offsets = np.empty(2 * events + 1, dtype="<u4")
+        data = np.empty(nbytes, dtype=np.uint8)
+        self._k.unfold(low, high, self._ids, self._at, self._arena, runs, times, offsets, data)
+        header = HEADER.pack(
+            VERSION, 0, 0, events, ORDER_STREAM, 0, high - low, position,
+            position + events - 1, 0, nbytes,
+        )  # fmt: skip
+        return EventBatch.decode(b"".join([header, runs.data, times.data, offsets.data, data.data]))
+
+    def pass_by(self, high: int) -> None:
+        """Everything below `high` is delivered."""
+        self._state[self._k.PASSED] = high
+        self._set_last(int(self._ids[0, high - 1]), int(self._ids[1, high - 1]))
+
+    def _set_last(self, time: int, source: int) -> None:
+        self.last = time, source
+        self._state[self._k.LAST_TIME], self._state[self._k.LAST_SOURCE] = time, source
+
+    def start_after(self, time: int) -> None:
+        """Nothing up to `time` is of interest here."""
+        self._merge()
+        k, state = self._k, self._state
+        self._set_last(time, LAST_OF_ALL)
+        times = self._ids[0, : state[k.COUNT]]
+        state[k.PASSED] = np.searchsorted(times, time, side="right")
+
+    def columns(self, low: int, high: int) -> Any:
+        """The ids of entries: timestamp, source, first number, rows << 32 | bytes."""
+        return self._ids[:, low:high]
+
+    def waiting(self) -> tuple[Any, Any]:
+        """Ids and ttls of the entries that are not delivered."""
+        self._merge()
+        low, high = self._state[self._k.PASSED], self._state[self._k.COUNT]
+        return self._ids[:, low:high].copy(), self.round - 1 - self._born[low:high]
+
+    # -- rounds ----------------------------------------------------------------------------------
+
+    def begin_round(self, ttl: int) -> Any:
+        """Put in order what is new, and make all as old as was said, but no older than `ttl`. The
+        places of new entries that the order has passed already."""
+        late = self._merge()
+        self._k.grow_older(self.round, ttl, self._born, self._spoken, self._heard, self._state)
+        return late
+
+    def _merge(self) -> Any:
+        k, state = self._k, self._state
+        fresh = int(state[k.FRESH])
+        if not fresh:
+            return ()
+        count = int(state[k.COUNT])
+        new = slice(count, count + fresh)
+        order = np.lexsort((self._ids[1, new], self._ids[0, new])) + count
+        late = np.empty(fresh, dtype=np.int64)
+        found = k.merge(
+            self.round, self._ids[:, order], self._heard[order], self._at[order], self._ids,
+            self._born, self._spoken, self._heard, self._at, state, late,
+        )  # fmt: skip
+        self._indexed = False
+        return late[:found]
+
+    def next_ball(self, ttl: int, max_bytes: int, repeat: bool) -> list[tuple[int, bytes]]:
+        """What is passed on in this round, in as few parts as have at most so many bytes (or one
+        entry): their entries and columns."""
+        rows = np.empty(self.entries, dtype=np.int64)
+        rows = rows[: self._relayed(ttl, repeat, rows)]
+        if not len(rows):
+            return []
+        total = self._k.packed_size(rows, self._ids)
+        if total <= max_bytes:
+            return [(len(rows), self._packed(rows, total))]
+        sizes = (self._ids[3, rows] & self._k.SIZE_MASK) + self._k.ENTRY_BYTES
+        ends = np.cumsum(sizes)
+        parts, low, sent = [], 0, 0
+        while low < len(rows):
+            high = max(low + 1, int(np.searchsorted(ends, sent + max_bytes, side="right")))
+            size = int(ends[high - 1]) - sent
+            parts.append((high - low, self._packed(rows[low:high], size)))
+            low, sent = high, int(ends[high - 1])
+        return parts
+
+    def _relayed(self, ttl: int, repeat: bool, rows: Any) -> int:
+        found: int = self._k.relayed(
+            self.round, ttl, repeat, self._born, self._heard, self._state, rows
+        )
+        return found
+
+    def _packed(self, rows: Any, size: int) -> bytes:
+        ball = np.empty(size, dtype=np.uint8)
+        self._k.pack(rows, self._ids, self._heard, self._at, self._arena, ball)
+        return ball.tobytes()
+
+    def end_round(self, sent: bool) -> None:
+        """`sent`: the ball of this round has gone to somebody."""
+        k, state = self._k, self._state
+        self._indexed = False
+        k.forget_passed(
+            self.round - _SILENT_ROUNDS, not sent, self._ids, self._born, self._spoken, self._heard,
+            self._at, state,
+        )  # fmt: skip
+        if state[k.USED] > 2 * state[k.LIVE] + _SMALL_ARENA:
+            self._compact(0)
+        self.round += 1
+
+    def publish(self, time: int, source: int, batch: EventBatch) -> None:
+        """An event of this node: into the next ball, with ttl 0."""
+        dropped = self.dropped
+        found = self.absorb(columns_of(time, source, batch), 1, LAST_OF_ALL)
+        if found or self.dropped > dropped:
+            raise InvariantViolation(f"no room for {batch!r} of this node, which it had offered")
+
+    def check(self) -> None:
+        k, state = self._k, self._state
+        count, passed = int(state[k.COUNT]), int(state[k.PASSED])
+        times, sources = self._ids[0, :count], self._ids[1, :count]
+        ascending = (times[1:] > times[:-1]) | (
+            (times[1:] == times[:-1]) & (sources[1:] > sources[:-1])
+        )
+        if not ascending.all():
+            raise InvariantViolation(f"entries are not in order: {times.tolist()[:50]}")
+        keys = list(zip(times.tolist(), sources.tolist(), strict=True))
+        if any(key > self.last for key in keys[:passed]) or any(
+            key <= self.last for key in keys[passed:]
+        ):
+            raise InvariantViolation(f"{passed} of {count} entries are up to {self.last}")
+        everything = self.entries
+        live = int((self._ids[3, :everything] & k.SIZE_MASK).sum())
+        if live != state[k.LIVE] or everything > self._max_entries or live > self._max_bytes:
+            raise InvariantViolation(f"{count} entries of {live} bytes, counted {state[k.LIVE]}")

@@ -1,0 +1,54 @@
+"""EpTO as the protocol of a topic: on Cyclon, and with deliveries as applications know them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from epicast.core import Effects, EventBatch, Peer, Protocol, Publication, Stack
+from epicast.core.sampling import derive_seed
+from epicast.protocols.cyclon import Cyclon, CyclonConfig
+from epicast.protocols.epto.config import EptoConfig
+from epicast.protocols.epto.entries import by_source
+from epicast.protocols.epto.protocol import Epto
+
+
+class BySource(Protocol[EptoConfig]):
+    """The top of the stack: what is delivered in one batch becomes batches of one publisher each,
+    in the same order, under the publisher's numbers."""
+
+    __slots__ = ()
+
+    def on_publish(self, now: int, publications: Sequence[Publication], fx: Effects) -> None:
+        for publication in publications:
+            fx.publish_below(publication)
+
+    def on_delivery(self, now: int, batch: EventBatch, fx: Effects) -> None:
+        for part in by_source(batch):
+            fx.deliver(part)
+
+
+class OrderedTopic(Stack):
+    """Cyclon, EpTO and `BySource`; `order` is the part that knows what is to come."""
+
+    __slots__ = ("order",)
+
+    def __init__(self, node: Peer, config: EptoConfig, rng: Random) -> None:
+        membership = CyclonConfig(
+            view_size=config.view_size,
+            shuffle_length=config.shuffle_length,
+            shuffle_period_ns=config.shuffle_period_ns,
+        )
+        seeds = [derive_seed(rng.getrandbits(64), position) for position in range(3)]
+        self.order = Epto(node, config, Random(seeds[1]))
+        layers: list[Protocol[Any]] = [
+            Cyclon(node, membership, Random(seeds[0])),
+            self.order,
+            BySource(node, config, Random(seeds[2])),
+        ]
+        super().__init__(node, rng, layers)
+
+
+def largest_event(config: EptoConfig) -> int:
+    return config.max_event_bytes

@@ -1,0 +1,88 @@
+"""Ordered topics among real peers: one order everywhere, for late joiners from a defined point."""
+
+import epicast
+from epicast import EptoConfig, Event, Gap, PublishRefused
+from tests.integration.runtime.conftest import Run
+from tests.integration.runtime.support import eventually
+from tests.integration.topics.support import peers, take
+
+CONFIG = EptoConfig(
+    round_period_ns=30_000_000, min_round_ns=20_000_000, shuffle_period_ns=30_000_000
+)
+
+
+async def joined(nodes: list[epicast.PeerNode], config: EptoConfig) -> list[epicast.Topic]:
+    topics = [node.topic("orders", "ordered", config=config) for node in nodes]
+    for topic in topics:
+        await topic.joined(20)
+    for topic in topics:
+        await eventually(lambda topic=topic: topic.statistics().get("epto.settled"))
+    return topics
+
+
+def names(events: list[Event]) -> list[tuple[int, int, bytes]]:
+    return [(event.stream, event.seq, event.payload) for event in events]
+
+
+def test_every_peer_delivers_the_same_events_in_the_same_order(run: Run) -> None:
+    async def main() -> None:
+        for clock in ("global", "logical"):
+            config = epicast.EptoConfig(
+                clock=clock,  # type: ignore[arg-type]
+                round_period_ns=CONFIG.round_period_ns,
+                min_round_ns=CONFIG.min_round_ns,
+                shuffle_period_ns=CONFIG.shuffle_period_ns,
+            )
+            async with peers(4) as nodes:
+                topics = await joined(nodes, config)
+                subscriptions = [topic.subscribe() for topic in topics]
+                for number in range(5):
+                    for topic in topics:
+                        await topic.publish(b"%d" % number)
+                    await topics[0].publish_many([b"a", b"bb", b""], [b"k", b"", b"l"])
+                orders = [names(await take(each, 35)) for each in subscriptions]
+                assert all(order == orders[0] for order in orders)
+                by_first = [number for source, number, _ in orders[0] if source == nodes[0].id]
+                assert by_first == list(range(1, 21)), "those of one peer in the order published"
+                assert {source for source, _, _ in orders[0]} == {node.id for node in nodes}
+
+    run(main())
+
+
+def test_who_joins_late_begins_somewhere_and_misses_nothing_from_there(run: Run) -> None:
+    async def main() -> None:
+        async with peers(3) as nodes:
+            topics = await joined(nodes[:2], CONFIG)
+            early = topics[0].subscribe()
+            await topics[1].publish_many([b"before"] * 5)
+            assert len(await take(early, 5)) == 5
+            late = nodes[2].topic("orders", "ordered", config=CONFIG)
+            subscription = late.subscribe()
+            await late.joined(20)
+            await eventually(lambda: late.statistics().get("epto.settled"))
+            for number in range(4):
+                await topics[number % 2].publish(b"after %d" % number)
+                await late.publish(b"mine %d" % number)
+            assert names(await take(subscription, 8)) == names(await take(early, 8))
+            assert await subscription.get(timeout=0.2) is None
+
+    run(main())
+
+
+def test_what_is_refused_says_why_and_a_gap_names_its_events(run: Run) -> None:
+    async def main() -> None:
+        async with peers(2) as nodes:
+            topics = await joined(nodes, CONFIG)
+            try:
+                await topics[0].publish(b"x" * (CONFIG.max_event_bytes + 1))
+            except PublishRefused as refused:
+                assert "bytes" in str(refused)
+            else:
+                raise AssertionError("an event larger than any was taken")
+            subscription = topics[1].subscribe()
+            topics[1].receive(Gap(3, 7, 5, 7))
+            assert await subscription.get(timeout=5) == Gap(3, 7, 5, 7)
+            figures = topics[0].statistics()
+            assert figures["epto.ttl"] >= 1 and figures["epto.missing"] == 0
+
+    run(main())

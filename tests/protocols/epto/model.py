@@ -1,0 +1,89 @@
+"""EpTO written down as simply as possible: dictionaries, loops and an ever-growing `delivered`.
+
+Shares no code with `epicast.protocols.epto`. An entry is (timestamp, source, first number, rows).
+"""
+
+from __future__ import annotations
+
+Entry = tuple[int, int, int, int]
+BEFORE_ALL = (-1, 0)
+
+
+def signed(source: int) -> int:
+    return source - 2**64 if source >= 2**63 else source
+
+
+def key(entry: Entry) -> tuple[int, int]:
+    return entry[0], signed(entry[1])
+
+
+class Model:
+    def __init__(
+        self, source: int, ttl: int, logical: bool, max_ahead: int, extra: int, repeats: bool
+    ) -> None:
+        self.source, self.ttl, self.logical, self.max_ahead = source, ttl, logical, max_ahead
+        self.wait = (2 if logical else 1) * ttl + extra
+        self.repeats = repeats
+        self.highest = 0
+        self.next_ball: dict[Entry, int] = {}
+        self.received: dict[Entry, int] = {}
+        self.delivered: list[Entry] = []
+        self.last = BEFORE_ALL
+        self.refused = 0
+
+    def publish(self, wall: int, first: int, rows: int) -> Entry:
+        self.highest = self.highest + 1 if self.logical else max(wall, self.highest + 1)
+        entry = (self.highest, self.source, first, rows)
+        self.next_ball[entry] = 0
+        return entry
+
+    def receive(self, wall: int, ball: dict[Entry, int]) -> None:
+        for entry, ttl in ball.items():
+            if not self.logical and entry[0] > wall + self.max_ahead:
+                self.refused += 1
+                continue
+            self.next_ball[entry] = max(ttl, self.next_ball.get(entry, 0))
+            self.highest = max(self.highest, entry[0])
+        if ball and not self.logical and max(ball)[0] > wall + self.max_ahead:
+            self.highest = max(self.highest, wall + self.max_ahead)
+
+    def round(self, wall: int) -> tuple[dict[Entry, int], list[Entry]]:
+        """The ball that is sent, and what is delivered."""
+        heard = {entry: ttl + 1 for entry, ttl in self.next_ball.items()}
+        self.next_ball = {}
+        for entry in self.received:
+            self.received[entry] += 1
+        for entry, ttl in heard.items():
+            if key(entry) > self.last:
+                known = self.received.get(entry, 0)
+                self.received[entry] = max(known, min(ttl, self.ttl))
+        ball = {entry: ttl for entry, ttl in heard.items() if ttl <= self.ttl}
+        if self.repeats:
+            for entry, ttl in self.received.items():
+                if entry not in heard and ttl <= self.ttl:
+                    ball[entry] = ttl
+        new: list[Entry] = []
+        for entry in sorted(self.received, key=key):
+            too_early = not self.logical and entry[0] > wall
+            if self.received[entry] <= self.wait or too_early:
+                break
+            new.append(entry)
+        for entry in new:
+            del self.received[entry]
+            self.last = key(entry)
+        self.delivered += new
+        return ball, new
+
+    def holes(self) -> set[tuple[int, int]]:
+        """Source and number of each event the order has passed without delivering it, as far as
+        its neighbours in its source's numbers tell."""
+        found: set[tuple[int, int]] = set()
+        for source in {entry[1] for entry in self.delivered}:
+            had = {
+                number
+                for _, of, first, rows in self.delivered
+                if of == source
+                for number in range(first, first + rows)
+            }
+            found |= {(source, number) for number in range(min(had), max(had)) if number not in had}
+        return found

@@ -1,0 +1,166 @@
+"""Small systems with anything that may happen to balls and clocks, drawn from a seed.
+
+Every node runs beside the dumb model, gets the same balls at the same times, and must send and
+deliver the same. At the end the properties of section 5.2.2 are checked from what was delivered.
+"""
+
+from __future__ import annotations
+
+import struct
+from heapq import heappop, heappush
+from itertools import combinations
+from random import Random
+
+from epicast.core import Effects, EventBatch, Peer, Publication, Recovered
+from epicast.core.effects import Notice
+from epicast.protocols.epto import Epto, EptoConfig, Missing
+from epicast.protocols.epto.messages import Ball
+from epicast.protocols.membership import FullMembership
+from tests.protocols.epto.model import Entry, Model
+
+PERIOD = 1_000_000
+MAX_AHEAD = 50 * PERIOD
+IDS = (3, 2**63 + 9, 8, 2**64 - 2, 11)
+
+
+class Node:
+    def __init__(self, identity: int, ids: list[int], config: EptoConfig, rng: Random) -> None:
+        sampler = FullMembership(identity, ids, Random(rng.getrandbits(32)))
+        self.protocol = Epto(Peer(identity), config, Random(rng.getrandbits(32)), sampler)
+        self.model = Model(
+            identity, config.ttl, config.clock == "logical", MAX_AHEAD, config.extra_rounds,
+            config.system_size <= 16,
+        )  # fmt: skip
+        self.fx = Effects()
+        self.fx.wall_offset = 10**9 + rng.choice((0, 0, 1, 5, 30)) * rng.randrange(PERIOD)
+        self.period = int(PERIOD * rng.uniform(0.5, 2))
+        self.next_number = 1
+        self.order: list[tuple[int, int, bytes]] = []
+        self.holes: set[tuple[int, int]] = set()
+
+    def collect(self) -> None:
+        """Take up what was delivered and reported missing."""
+        for batch in self.fx.deliveries:
+            payloads = iter(batch.payloads())
+            for run in batch.runs:
+                for number in range(run.first, run.first + run.count):
+                    self.order.append((run.publisher, number, next(payloads)))
+        for operation in self.fx.operations:
+            if isinstance(operation, Notice) and isinstance(operation.value, Missing):
+                gap = operation.value
+                new = {(gap.source, number) for number in range(gap.first, gap.last + 1)}
+                assert not new & self.holes, f"reported twice: {gap}"
+                self.holes |= new
+        self.fx.clear()
+
+
+def entries(ball: Ball) -> dict[Entry, int]:
+    n = ball.entries
+    columns = [struct.unpack_from(f"<{n}q", ball.columns, 8 * n * at) for at in range(4)]
+    ttls = ball.columns[32 * n : 33 * n]
+    return {
+        (time, source % 2**64, first, extent >> 32): ttl
+        for time, source, first, extent, ttl in zip(*columns, ttls, strict=True)
+    }
+
+
+def payload(source: int, number: int) -> bytes:
+    return b"%d/%d" % (source, number) * (number % 3)
+
+
+def run_orders(seed: int) -> None:
+    """Raises AssertionError if anything is not as it should be."""
+    rng = Random(seed)
+    ids = list(IDS[: rng.randint(2, 4)])
+    config = EptoConfig(
+        clock=rng.choice(("global", "logical")),
+        system_size=rng.choice((len(ids), 100)),
+        ttl=rng.randint(1, 3),
+        extra_rounds=rng.randint(0, 1),
+        adaptive_period=False,
+        idle_fanout=0,
+        round_period_ns=PERIOD,
+        max_clock_ahead_ns=MAX_AHEAD,
+        max_datagram_bytes=rng.choice((100, 1 << 20)),
+        max_datagrams=64,
+    )
+    nodes = {identity: Node(identity, ids, config, rng) for identity in ids}
+    loss, slowest = rng.choice((0.0, 0.0, 0.2, 0.6)), rng.choice((0.3, 1.0, 4.0, 10.0))
+    publish_until = rng.randint(3, 10) * PERIOD
+    agenda: list[tuple[int, int, int, object]] = []
+    sequence = 0
+
+    def at(time: int, identity: int, what: object) -> None:
+        nonlocal sequence
+        sequence += 1
+        heappush(agenda, (time, sequence, identity, what))
+
+    for identity, node in nodes.items():
+        node.protocol.on_start(0, (), Recovered(), node.fx)
+        at(rng.randrange(PERIOD), identity, "round")
+        for _ in range(rng.randint(0, 4)):
+            at(rng.randrange(publish_until), identity, "publish")
+    end = publish_until + 40 * PERIOD
+    while agenda and agenda[0][0] < end:
+        now, _, identity, what = heappop(agenda)
+        node = nodes[identity]
+        wall = now + node.fx.wall_offset
+        if what == "publish":
+            _publish(node, identity, now, rng.randint(1, 4))
+        elif what == "round":
+            ball, new = node.model.round(wall)
+            node.protocol.on_deadline(now, "round", node.fx)
+            _compare(node, ball, new)
+            for targets, message, _ in node.fx.sends:
+                for target in targets:
+                    if rng.random() >= loss:
+                        delay = int(rng.random() * slowest * PERIOD)
+                        at(now + delay, target, message)
+            node.collect()
+            at(now + int(node.period * rng.uniform(0.8, 1.2)), identity, "round")
+        else:
+            assert isinstance(what, Ball)
+            node.model.receive(wall, entries(what))
+            node.protocol.on_messages(now, 1, (what,), node.fx)
+            node.collect()
+    _judge(nodes)
+
+
+def _publish(node: Node, identity: int, now: int, rows: int) -> None:
+    first = node.next_number
+    node.next_number += rows
+    payloads = [payload(identity, first + row) for row in range(rows)]
+    batch = EventBatch.build(identity, first, payloads)
+    node.model.publish(now + node.fx.wall_offset, first, rows)
+    node.protocol.on_publish(now, (Publication(identity, first, batch),), node.fx)
+    assert not node.fx.operations, node.fx.operations
+
+
+def _compare(node: Node, ball: dict[Entry, int], new: list[Entry]) -> None:
+    sent: dict[Entry, int] = {}
+    for _, message, _ in node.fx.sends:
+        sent |= entries(message)
+    assert sent == ball
+    delivered = [
+        (run.publisher, run.first, run.count) for batch in node.fx.deliveries for run in batch.runs
+    ]
+    assert delivered == [entry[1:] for entry in new]
+    node.protocol.check_invariants()
+
+
+def _judge(nodes: dict[int, Node]) -> None:
+    for identity, node in nodes.items():
+        ids = [(source, number) for source, number, _ in node.order]
+        assert len(set(ids)) == len(ids), "integrity: delivered twice"
+        for source, number, data in node.order:
+            assert number < nodes[source].next_number, "integrity: never published"
+            assert data == payload(source, number)
+        own = [number for source, number in ids if source == identity]
+        assert own == list(range(1, node.next_number)), "validity: its own events"
+        assert not node.holes & set(ids), "reported missing and delivered"
+        assert node.model.holes() <= node.holes, "a hole that was not reported"
+    for one, other in combinations(nodes.values(), 2):
+        theirs = {event[:2] for event in other.order}
+        mine = {event[:2] for event in one.order}
+        common = [event[:2] for event in one.order if event[:2] in theirs]
+        assert common == [event[:2] for event in other.order if event[:2] in mine], "total order"
