@@ -11,6 +11,11 @@ from epicast.experiments.model import Experiment
 
 EXPERIMENTS: dict[str, str] = {
     # name: "module:class", one line per experiment
+    "epto-churn": "epicast.experiments.epto_stress:EptoChurn",
+    "epto-drift": "epicast.experiments.epto_stress:EptoDrift",
+    "epto-order": "epicast.experiments.epto_order:EptoOrder",
+    "epto-period": "epicast.experiments.epto_stress:EptoPeriod",
+    "epto-views": "epicast.experiments.epto_stress:EptoViews",
     "gc-saving": "epicast.experiments.gc_saving:GcSaving",
     "gossip-memory": "epicast.experiments.gossip_memory:GossipMemory",
     "hyparview-flood": "epicast.experiments.hyparview_flood:HyParViewFlood",
