@@ -20,6 +20,7 @@ from epicast.protocols.epto.topic import OrderedTopic, largest_event
 from epicast.protocols.lpbcast import Lpbcast, LpbcastConfig
 
 DEFAULT_MODE = "gossip"
+ORDERED_MODE = "ordered"
 
 
 class TopicMode(NamedTuple):
@@ -43,7 +44,7 @@ def _largest_gossip(config: LpbcastConfig) -> int:
 
 TOPIC_MODES: Mapping[str, TopicMode] = {
     DEFAULT_MODE: TopicMode(LpbcastConfig, Lpbcast, _largest_gossip),
-    "ordered": TopicMode(EptoConfig, OrderedTopic, largest_event),
+    ORDERED_MODE: TopicMode(EptoConfig, OrderedTopic, largest_event),
 }
 
 

@@ -82,6 +82,19 @@ def test_what_is_refused_says_why_and_a_gap_names_its_events(run: Run) -> None:
             subscription = topics[1].subscribe()
             topics[1].receive(Gap(3, 7, 5, 7))
             assert await subscription.get(timeout=5) == Gap(3, 7, 5, 7)
+            await topics[0].publish(b"soon")
+            await eventually(topics[1].pending)
+            (soon,) = topics[1].pending()
+            assert (soon.source, soon.first, soon.last) == (nodes[0].id, 1, 1)
+            assert 0 < soon.stable <= 1
+            assert [event.payload for event in await take(subscription, 1)] == [b"soon"]
+            assert topics[1].pending() == []
+            try:
+                nodes[0].topic("chat").pending()
+            except epicast.EpicastError as error:
+                assert "ordered" in str(error)
+            else:
+                raise AssertionError("gossip has nothing pending")
             figures = topics[0].statistics()
             assert figures["epto.ttl"] >= 1 and figures["epto.missing"] == 0
 

@@ -343,3 +343,19 @@ def test_a_ball_for_nobody_is_kept() -> None:
     epto.below = FullMembership(ME, [ME, OTHER], Random(1))
     single.fire("round")
     assert [sent.entries for _, sent in single.sent(Ball)] == [1]
+
+
+def test_what_is_pending_becomes_more_likely_to_be_stable() -> None:
+    single = node()
+    single.receive(OTHER, ball((100, 2**64 - 2, 1, 0), (101, OTHER, 1, 0)))
+    assert single.protocol.pending() == [], "taken in with the next round"
+    likely = []
+    for _ in range(2):
+        single.fire("round")
+        found = single.protocol.pending()
+        assert [(each.source, each.first, each.last) for each in found] == [
+            (2**64 - 2, 1, 1), (OTHER, 1, 1),
+        ]  # fmt: skip
+        likely.append(found[0].stable)
+    assert likely == sorted(likely) and likely[0] < likely[1]
+    assert len(rounds(single, 1)) == 2 and single.protocol.pending() == []

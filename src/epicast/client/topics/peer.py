@@ -24,9 +24,11 @@ from epicast.deployment import Action, Geoplex, topic_id
 from epicast.deployment.addresses import Address
 from epicast.deployment.naming import NAME_RULE, is_name
 from epicast.deployment.sections import MAX_CONTACTS
-from epicast.protocols.epto import Missing
+from epicast.protocols.epto import Missing, Pending
+from epicast.protocols.epto.topic import OrderedTopic
 from epicast.protocols.topic_modes import (
     DEFAULT_MODE,
+    ORDERED_MODE,
     checked_config,
     declared_config,
     topic_mode,
@@ -280,6 +282,15 @@ class PeerNode:
     def topic_statistics(self, topic: Topic) -> Mapping[str, int | float]:
         protocol = None if self._host is None else self._host.protocol(topic.number)
         return {} if protocol is None else protocol.statistics()
+
+    def topic_pending(self, topic: Topic) -> list[Pending]:
+        if topic.mode != ORDERED_MODE:
+            raise ConfigError(
+                f"pending: topic {topic.name!r} has mode {topic.mode!r}, which delivers what comes "
+                f"at once; nothing is pending except in mode {ORDERED_MODE!r}"
+            )
+        protocol = None if self._host is None else self._host.protocol(topic.number)
+        return protocol.order.pending() if isinstance(protocol, OrderedTopic) else []
 
     # -- what the driver calls -------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from epicast.client.topics.contacts import ContactSeeker
 from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES, Gap, TopicSubscription
 from epicast.core import Config, EpicastError, EventBatch, Peer
 from epicast.deployment.addresses import Address
+from epicast.protocols.epto import Pending
 from epicast.protocols.topic_modes import topic_mode
 from epicast.runtime.waiting import Bell, end_task, next_turn, spawn, until_done
 
@@ -269,6 +270,11 @@ class Topic:
     def receive(self, batch: EventBatch | Gap) -> None:
         for subscription in self._subscriptions:
             subscription.receive(batch)
+
+    def pending(self) -> list[Pending]:
+        """Of an ordered topic: events that are known and not delivered yet, in order, each with the
+        probability that every peer has it. As of the last round."""
+        return self._node.topic_pending(self)
 
     def statistics(self) -> Mapping[str, int | float]:
         """Counters of the topic's protocol, and what is held here."""

@@ -42,6 +42,7 @@ more than `max_entries` and `max_buffer_bytes` are held; what is delivered ascen
 """
 
 from epicast.protocols.epto.config import EptoConfig
+from epicast.protocols.epto.pending import Pending
 from epicast.protocols.epto.protocol import Epto, Missing
 
-__all__ = ["Epto", "EptoConfig", "Missing"]
+__all__ = ["Epto", "EptoConfig", "Missing", "Pending"]

@@ -106,8 +106,9 @@ class EptoConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Neighbours to sample from, 1 to 1000. Ours: K is 29 for a million processes."""
     shuffle_length: int = 10
     """Neighbours exchanged at a time."""
-    shuffle_period_ns: Duration = 200 * _MILLISECOND
-    """Between two exchanges. Ours: a few rounds, so that samples are fresh."""
+    shuffle_period_ns: Duration = _SECOND
+    """Between two exchanges. Ours: longer than an answer takes anywhere, since one that comes after
+    the next exchange is lost; short, so that samples are fresh."""
 
     def __post_init__(self) -> None:
         check_bounds(self, _BOUNDS)

@@ -30,7 +30,8 @@ def _compiled(function: Function) -> Function:
 
 ENTRY_BYTES = 33
 TIME, SOURCE, FIRST, EXTENT = range(4)
-"""Rows of the table of ids."""
+"""Columns of the table of ids, which has a row per entry: to compare one is to read one line of the
+processor's cache."""
 SIZE_MASK = (1 << 32) - 1
 COUNT, FRESH, USED, LIVE, PASSED, LAST_TIME, LAST_SOURCE, NEED_BYTES, REFUSED, FULL = range(10)
 """Entries in order, new ones behind them, bytes of the arena in use, those of entries, entries up
@@ -84,7 +85,7 @@ def index(ids: Ints, state: Ints, slots: NDArray[np.int32]) -> None:
     slots[:] = -1
     mask = len(slots) - 1
     for i in range(state[COUNT] + state[FRESH]):
-        slot = _slot(ids[0, i], ids[1, i], mask)
+        slot = _slot(ids[i, 0], ids[i, 1], mask)
         while slots[slot] >= 0:
             slot = slot + 1 & mask
         slots[slot] = i
@@ -129,7 +130,7 @@ def absorb(
         age = min(int(ball[32 * n + j]), 254) + 1
         slot = _slot(time, source, mask)
         i = slots[slot]
-        while i >= 0 and (ids[0, i] != time or ids[1, i] != source):
+        while i >= 0 and (ids[i, 0] != time or ids[i, 1] != source):
             slot = slot + 1 & mask
             i = slots[slot]
         if i >= 0:
@@ -151,13 +152,13 @@ def absorb(
             state[FULL] += 1
             continue
         start = state[USED]
-        if total >= ids.shape[1] or 2 * total >= mask or start + size > len(arena):
+        if total >= ids.shape[0] or 2 * total >= mask or start + size > len(arena):
             state[NEED_BYTES] = size
             return GROW
-        ids[0, total] = time
-        ids[1, total] = source
-        ids[2, total] = table[2 * n + j]
-        ids[3, total] = rows << 32 | size
+        ids[total, 0] = time
+        ids[total, 1] = source
+        ids[total, 2] = table[2 * n + j]
+        ids[total, 3] = rows << 32 | size
         heard[total] = age
         at[total] = start
         for b in range(size):
@@ -191,23 +192,23 @@ def merge(
     write = state[COUNT] + fresh - 1
     passed = 0
     for k in range(fresh - 1, -1, -1):
-        time = fresh_ids[0, k]
-        source = fresh_ids[1, k]
-        while i >= 0 and (ids[0, i] > time or (ids[0, i] == time and ids[1, i] > source)):
-            ids[0, write] = ids[0, i]
-            ids[1, write] = ids[1, i]
-            ids[2, write] = ids[2, i]
-            ids[3, write] = ids[3, i]
+        time = fresh_ids[k, 0]
+        source = fresh_ids[k, 1]
+        while i >= 0 and (ids[i, 0] > time or (ids[i, 0] == time and ids[i, 1] > source)):
+            ids[write, 0] = ids[i, 0]
+            ids[write, 1] = ids[i, 1]
+            ids[write, 2] = ids[i, 2]
+            ids[write, 3] = ids[i, 3]
             born[write] = born[i]
             spoken[write] = spoken[i]
             heard[write] = heard[i]
             at[write] = at[i]
             i -= 1
             write -= 1
-        ids[0, write] = time
-        ids[1, write] = source
-        ids[2, write] = fresh_ids[2, k]
-        ids[3, write] = fresh_ids[3, k]
+        ids[write, 0] = time
+        ids[write, 1] = source
+        ids[write, 2] = fresh_ids[k, 2]
+        ids[write, 3] = fresh_ids[k, 3]
         heard[write] = fresh_heard[k]
         born[write] = round_number
         spoken[write] = round_number
@@ -240,7 +241,7 @@ def deliverable(
     """Where the entries end that are next in the order, older than `rounds`, and not beyond
     `latest`: the first that is not holds back all after it."""
     end = state[PASSED]
-    while end < state[COUNT] and round_number - born[end] > rounds and ids[0, end] <= latest:
+    while end < state[COUNT] and round_number - born[end] > rounds and ids[end, 0] <= latest:
         end += 1
     return int(end)
 
@@ -265,7 +266,7 @@ def relayed(
 def packed_size(rows: Ints, ids: Ints) -> int:
     total = ENTRY_BYTES * len(rows)
     for i in rows:
-        total += ids[3, i] & SIZE_MASK
+        total += ids[i, 3] & SIZE_MASK
     return int(total)
 
 
@@ -277,15 +278,15 @@ def pack(rows: Ints, ids: Ints, heard: Bytes, at: Ints, arena: Bytes, ball: Byte
     offset = ENTRY_BYTES * n
     for k in range(n):
         i = rows[k]
-        table[k] = ids[0, i]
-        table[n + k] = ids[1, i]
-        table[2 * n + k] = ids[2, i]
+        table[k] = ids[i, 0]
+        table[n + k] = ids[i, 1]
+        table[2 * n + k] = ids[i, 2]
         ball[32 * n + k] = heard[i]
         start = at[i]
-        for b in range(ids[3, i] & SIZE_MASK):
+        for b in range(ids[i, 3] & SIZE_MASK):
             ball[offset] = arena[start + b]
             offset += 1
-        table[3 * n + k] = ids[3, i] >> 32 << 32 | offset - ENTRY_BYTES * n
+        table[3 * n + k] = ids[i, 3] >> 32 << 32 | offset - ENTRY_BYTES * n
 
 
 @_compiled
@@ -306,14 +307,14 @@ def forget_passed(
     for i in range(state[COUNT]):
         if i < state[PASSED]:
             if spoken[i] < before:
-                state[LIVE] -= ids[3, i] & SIZE_MASK
+                state[LIVE] -= ids[i, 3] & SIZE_MASK
                 continue
             kept_passed += 1
         if kept != i:
-            ids[0, kept] = ids[0, i]
-            ids[1, kept] = ids[1, i]
-            ids[2, kept] = ids[2, i]
-            ids[3, kept] = ids[3, i]
+            ids[kept, 0] = ids[i, 0]
+            ids[kept, 1] = ids[i, 1]
+            ids[kept, 2] = ids[i, 2]
+            ids[kept, 3] = ids[i, 3]
             born[kept] = born[i]
             spoken[kept] = spoken[i]
             at[kept] = at[i]
@@ -330,7 +331,7 @@ def compact(ids: Ints, at: Ints, arena: Bytes, state: Ints, target: Bytes) -> No
     for i in range(state[COUNT] + state[FRESH]):
         start = at[i]
         at[i] = used
-        for b in range(ids[3, i] & SIZE_MASK):
+        for b in range(ids[i, 3] & SIZE_MASK):
             target[used] = arena[start + b]
             used += 1
     state[USED] = used
@@ -342,9 +343,9 @@ def measure(low: int, high: int, ids: Ints, at: Ints, arena: Bytes) -> tuple[int
     events = 0
     data = 0
     for i in range(low, high):
-        rows = ids[3, i] >> 32
+        rows = ids[i, 3] >> 32
         events += rows
-        data += _content(arena, at[i], rows, ids[3, i] & SIZE_MASK)
+        data += _content(arena, at[i], rows, ids[i, 3] & SIZE_MASK)
     return events, data
 
 
@@ -364,9 +365,9 @@ def unfold(
     event = 0
     end = 0
     for i in range(low, high):
-        rows = ids[3, i] >> 32
-        runs[i - low, 0] = ids[1, i]
-        runs[i - low, 1] = ids[2, i]
+        rows = ids[i, 3] >> 32
+        runs[i - low, 0] = ids[i, 1]
+        runs[i - low, 1] = ids[i, 2]
         runs[i - low, 2] = rows
         start = at[i]
         key = _number(arena, start)
@@ -378,7 +379,7 @@ def unfold(
             if not even:
                 key = _number(arena, start + 8 + 8 * k)
                 payload = _number(arena, start + 12 + 8 * k)
-            times[event] = ids[0, i]
+            times[event] = ids[i, 0]
             offsets[2 * event] = bound
             offsets[2 * event + 1] = bound + key
             bound += key + payload
@@ -451,9 +452,9 @@ def _note(
     mask = table.shape[1] - 1
     found = 0
     for i in range(low, high):
-        source = ids[1, i]
-        first = ids[2, i]
-        last = first + (ids[3, i] >> 32) - 1
+        source = ids[i, 1]
+        first = ids[i, 2]
+        last = first + (ids[i, 3] >> 32) - 1
         slot = slot_of(source, mask)
         while table[1, slot] and table[0, slot] != source:
             slot = slot + 1 & mask
@@ -465,7 +466,7 @@ def _note(
             if last <= known:
                 continue  # delivered, or reported, long since
             missing = known + 1 if known >= 0 else first
-            if ids[0, i] > start_time:
+            if ids[i, 0] > start_time:
                 gaps[found, 0] = source
                 gaps[found, 1] = missing
                 gaps[found, 2] = last

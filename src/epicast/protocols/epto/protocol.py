@@ -23,6 +23,7 @@ from epicast.protocols.epto.config import AUTOMATIC, EptoConfig
 from epicast.protocols.epto.entries import ENTRY_BYTES, entry_overhead
 from epicast.protocols.epto.messages import Ball, Probe, ProbeAnswer
 from epicast.protocols.epto.pace import Pace
+from epicast.protocols.epto.pending import Pending, pending
 from epicast.protocols.epto.sizing import MARGIN, SMALL_SYSTEM, SizeEstimate, fanout_for, ttl_for
 from epicast.protocols.epto.sources import Gaps, Sources
 from epicast.protocols.epto.store import EventStore
@@ -297,6 +298,11 @@ class Epto(Protocol[EptoConfig]):
         self._store.pass_by(high)
         self._delivered += batch.rows
         fx.deliver(batch)
+
+    def pending(self) -> list[Pending]:
+        """What is known as of the last round, but not delivered."""
+        size = self.config.system_size if self._size is None else self._size.size
+        return pending(self._store, size, self.fanout)
 
     def _report(self, gaps: Gaps, fx: Effects) -> None:
         for source, first, last in gaps:

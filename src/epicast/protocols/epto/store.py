@@ -14,7 +14,7 @@ from epicast.protocols.epto.entries import columns_of
 _FEW_ENTRIES = 64
 _FEW_BYTES = 4096
 _SMALL_ARENA = 1 << 16
-_SILENT_ROUNDS = 3
+_SILENT_ROUNDS = 1
 """What the order has passed is forgotten when nobody speaks of it for longer than this: to be
 taken in anew with the next ball costs more than to be kept for a while."""
 ORDER_STREAM = 0
@@ -40,7 +40,7 @@ class EventStore:
         self._k: Any = kernels
         self._max_entries = max_entries
         self._max_bytes = max_bytes
-        self._ids = np.zeros((4, _FEW_ENTRIES), dtype=np.int64)
+        self._ids = np.zeros((_FEW_ENTRIES, 4), dtype=np.int64)
         self._born: NDArray[Any] = np.zeros(_FEW_ENTRIES, dtype=np.int64)
         self._spoken: NDArray[Any] = np.zeros(_FEW_ENTRIES, dtype=np.int64)
         self._heard: NDArray[Any] = np.zeros(_FEW_ENTRIES, dtype=np.uint8)
@@ -92,15 +92,15 @@ class EventStore:
             self._grow(int(state[k.NEED_BYTES]))
 
     def _index(self) -> None:
-        if 4 * self.entries > len(self._slots):
-            self._slots = np.empty(8 << self.entries.bit_length(), dtype=np.int32)
+        if 3 * self.entries > len(self._slots):
+            self._slots = np.empty(4 << self.entries.bit_length(), dtype=np.int32)
         self._k.index(self._ids, self._state, self._slots)
         self._indexed = True
 
     def _grow(self, more_bytes: int) -> None:
-        room = self._ids.shape[1]
+        room = self._ids.shape[0]
         if self.entries >= room:
-            self._ids = np.pad(self._ids, ((0, 0), (0, room)))
+            self._ids = np.pad(self._ids, ((0, room), (0, 0)))
             self._born, self._spoken, self._heard, self._at = (
                 np.pad(column, (0, room))
                 for column in (self._born, self._spoken, self._heard, self._at)
@@ -139,7 +139,7 @@ class EventStore:
     def pass_by(self, high: int) -> None:
         """Everything below `high` is delivered."""
         self._state[self._k.PASSED] = high
-        self._set_last(int(self._ids[0, high - 1]), int(self._ids[1, high - 1]))
+        self._set_last(int(self._ids[high - 1, 0]), int(self._ids[high - 1, 1]))
 
     def _set_last(self, time: int, source: int) -> None:
         self.last = time, source
@@ -150,18 +150,18 @@ class EventStore:
         self._merge()
         k, state = self._k, self._state
         self._set_last(time, LAST_OF_ALL)
-        times = self._ids[0, : state[k.COUNT]]
+        times = self._ids[: state[k.COUNT], 0]
         state[k.PASSED] = np.searchsorted(times, time, side="right")
 
     def columns(self, low: int, high: int) -> Any:
         """The ids of entries: timestamp, source, first number, rows << 32 | bytes."""
-        return self._ids[:, low:high]
+        return self._ids[low:high]
 
     def waiting(self) -> tuple[Any, Any]:
         """Ids and ttls of the entries that are not delivered."""
         self._merge()
         low, high = self._state[self._k.PASSED], self._state[self._k.COUNT]
-        return self._ids[:, low:high].copy(), self.round - 1 - self._born[low:high]
+        return self._ids[low:high].copy(), self.round - 1 - self._born[low:high]
 
     # -- rounds ----------------------------------------------------------------------------------
 
@@ -179,10 +179,10 @@ class EventStore:
             return ()
         count = int(state[k.COUNT])
         new = slice(count, count + fresh)
-        order = np.lexsort((self._ids[1, new], self._ids[0, new])) + count
+        order = np.lexsort((self._ids[new, 1], self._ids[new, 0])) + count
         late = np.empty(fresh, dtype=np.int64)
         found = k.merge(
-            self.round, self._ids[:, order], self._heard[order], self._at[order], self._ids,
+            self.round, self._ids[order], self._heard[order], self._at[order], self._ids,
             self._born, self._spoken, self._heard, self._at, state, late,
         )  # fmt: skip
         self._indexed = False
@@ -198,7 +198,7 @@ class EventStore:
         total = self._k.packed_size(rows, self._ids)
         if total <= max_bytes:
             return [(len(rows), self._packed(rows, total))]
-        sizes = (self._ids[3, rows] & self._k.SIZE_MASK) + self._k.ENTRY_BYTES
+        sizes = (self._ids[rows, 3] & self._k.SIZE_MASK) + self._k.ENTRY_BYTES
         ends = np.cumsum(sizes)
         parts, low, sent = [], 0, 0
         while low < len(rows):
@@ -241,7 +241,7 @@ class EventStore:
     def check(self) -> None:
         k, state = self._k, self._state
         count, passed = int(state[k.COUNT]), int(state[k.PASSED])
-        times, sources = self._ids[0, :count], self._ids[1, :count]
+        times, sources = self._ids[:count, 0], self._ids[:count, 1]
         ascending = (times[1:] > times[:-1]) | (
             (times[1:] == times[:-1]) & (sources[1:] > sources[:-1])
         )
@@ -253,6 +253,6 @@ class EventStore:
         ):
             raise InvariantViolation(f"{passed} of {count} entries are up to {self.last}")
         everything = self.entries
-        live = int((self._ids[3, :everything] & k.SIZE_MASK).sum())
+        live = int((self._ids[:everything, 3] & k.SIZE_MASK).sum())
         if live != state[k.LIVE] or everything > self._max_entries or live > self._max_bytes:
             raise InvariantViolation(f"{count} entries of {live} bytes, counted {state[k.LIVE]}")
