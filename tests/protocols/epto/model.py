@@ -27,6 +27,11 @@ class Model:
         self.highest = 0
         self.next_ball: dict[Entry, int] = {}
         self.received: dict[Entry, int] = {}
+        self.passed: dict[Entry, int] = {}
+        """The ttl of what the order has passed, while others speak of it."""
+        self.spoken: dict[Entry, int] = {}
+        """The round in which an entry was last heard of."""
+        self.rounds = 0
         self.delivered: list[Entry] = []
         self.last = BEFORE_ALL
         self.refused = 0
@@ -57,7 +62,19 @@ class Model:
             if key(entry) > self.last:
                 known = self.received.get(entry, 0)
                 self.received[entry] = max(known, min(ttl, self.ttl))
-        ball = {entry: ttl for entry, ttl in heard.items() if ttl <= self.ttl}
+        self.rounds += 1
+        self.spoken |= dict.fromkeys(heard, self.rounds)
+        for entry in self.passed:
+            self.passed[entry] += 1
+        for entry, ttl in heard.items():
+            if key(entry) <= self.last:
+                self.passed[entry] = max(self.passed.get(entry, 0), min(ttl, self.ttl))
+        ages = self.passed | self.received
+        ball = {
+            entry: ttl
+            for entry, ttl in heard.items()
+            if ttl <= self.ttl and ages[entry] <= self.ttl
+        }
         if self.repeats:
             for entry, ttl in self.received.items():
                 if entry not in heard and ttl <= self.ttl:
@@ -69,8 +86,13 @@ class Model:
                 break
             new.append(entry)
         for entry in new:
-            del self.received[entry]
+            self.passed[entry] = self.received.pop(entry)
             self.last = key(entry)
+        self.passed = {
+            entry: ttl
+            for entry, ttl in self.passed.items()
+            if self.spoken[entry] >= self.rounds - 1
+        }
         self.delivered += new
         return ball, new
 

@@ -25,6 +25,9 @@ What the paper leaves open, or has wrong:
   at most, so that one round of the node's own comes before delivery, as in the printed form: hops
   can be much faster than rounds, and without that round one event in some hundred thousand was
   missed (docs/decisions/0021).
+* An event that this node counts as older than TTL is not passed on, with whatever ttl a slow copy
+  of it comes: nodes that start from the ttl of the copy keep it going at the pace of the slowest
+  hops, long after everybody has delivered it.
 * K is at most n - 1, and all peers below 16. n is estimated (`sizing`), raised by its error, and
   counts as 16 at least. Up to 16, where one lost ball could be all there is of an event, a node
   repeats what is waiting while its ttl is not above TTL, whether it was heard of again or not. A

@@ -250,13 +250,13 @@ def deliverable(
 def relayed(
     round_number: int, ttl: int, repeat: bool, born: Ints, heard: Bytes, state: Ints, rows: Ints
 ) -> int:
-    """The entries of the next ball: those heard of since the last one, and not too often; with
-    `repeat` also those heard of before that are waiting, for as long as they are not too old."""
+    """The entries of the next ball: those heard of since the last one, neither too often nor known
+    to be older than `ttl`; with `repeat` also those heard of before that are waiting."""
     found = 0
     for i in range(state[COUNT]):
         if repeat and not heard[i] and i >= state[PASSED] and round_number - born[i] <= ttl:
             heard[i] = round_number - born[i]
-        if 0 < heard[i] <= ttl:
+        if 0 < heard[i] <= ttl and round_number - born[i] <= ttl:
             rows[found] = i
             found += 1
     return found
