@@ -137,7 +137,8 @@ class HistoryStorage:
             state = self._state or (self._file.load() if self._file is not None else State())
             is_new = self._file is not None and not state.incarnation
             incarnation = max(state.incarnation + 1, self._wall_clock_ns())
-            state = State(incarnation, state.saved)
+            state = State(incarnation, state.saved, state.doubtful)
+            self._doubtful.update(state.doubtful)
             if self._file is not None:
                 self._file.write(state)
             if self._owned is not None:
@@ -150,6 +151,7 @@ class HistoryStorage:
             for stream, store in self._stores.items():
                 if stream not in self._histories:
                     opened[stream] = self._open_stream(stream, store, epoch)
+                    state = self._note_doubts(state)
         except (StateError, LogError, OSError) as error:
             for history in opened.values():
                 history.close()
@@ -158,6 +160,15 @@ class HistoryStorage:
         self._histories = {
             stream: opened.get(stream) or self._histories[stream] for stream in self._stores
         }
+
+    def _note_doubts(self, state: State) -> State:
+        """At once: another stream may not open, or the node may not start for another reason."""
+        doubtful = tuple(sorted(self._doubtful))
+        if doubtful != state.doubtful:
+            state = replace(state, doubtful=doubtful)
+            if self._file is not None:
+                self._file.write(state)
+        return state
 
     def _new_epoch(self, is_new: bool) -> int:
         """One that no earlier process has used, as long as clocks do not go back.
@@ -193,10 +204,12 @@ class HistoryStorage:
         found = history.recovery
         if found.truncation is not None:
             log.warning("stream %d was cut at %d: %s", stream, found.end, found.truncation)
-        if not store.owned and may_have_lost(found, history.config):
+        lost = stream in self._doubtful or may_have_lost(found, history.config)
+        if lost and not store.owned:
             self._doubtful.add(stream)
-        elif may_have_lost(found, history.config):
+        elif lost:
             history.raise_epoch(max(history.epoch + 1, epoch))
+            self._doubtful.discard(stream)
             log.warning(
                 "stream %d was not closed in good order and may have lost events after %d; it "
                 "continues in epoch %d",
@@ -331,6 +344,7 @@ class HistoryStorage:
             except StateError as error:
                 raise StorageError(str(error)) from error
         self._state = state
+        self._doubtful.clear()  # who was told has said what it makes of it
 
     def release(self, stream: int, seq: int) -> None:
         history = self._histories.get(stream)

@@ -25,6 +25,9 @@ class State(msgspec.Struct, frozen=True):
     incarnation: int = 0
     """Of the last start."""
     saved: Mapping[str, bytes] = {}
+    doubtful: tuple[int, ...] = ()
+    """Streams that were found to lack something. Files that were cut do not say so again: this does
+    until something is saved by whoever was told."""
 
 
 class StateFile:

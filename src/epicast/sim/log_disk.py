@@ -39,6 +39,7 @@ class Snapshot(Struct, frozen=True):
     files: dict[int, dict[str, bytes]]
     """By stream and name."""
     saved: dict[str, bytes]
+    doubtful: frozenset[int]
 
 
 class LogDisk(SimDisk):
@@ -62,7 +63,8 @@ class LogDisk(SimDisk):
         self._histories: dict[int, History] = {}
         self._failures: list[tuple[int, int, str]] = []
         self._doubtful: set[int] = set()
-        """Found when they were opened last; files that are opened again may not say it again."""
+        """Found when they were opened, and noted until something is saved: files that are opened
+        again may not say it again."""
         self.on_stored: Callable[[EventBatch], None] | None = None
         """Told of every batch that has become stable as its stream promises."""
         self.on_opened: Callable[[int, History], None] | None = None
@@ -99,17 +101,17 @@ class LogDisk(SimDisk):
         history = History(
             self.files[stream], stream, policy=kept.policy, config=kept.config, epoch=epoch
         )
-        lost = may_have_lost(history.recovery, kept.config)
+        lost = stream in self._doubtful or may_have_lost(history.recovery, kept.config)
         if lost and not epoch:
             self._doubtful.add(stream)
         elif lost:
             history.raise_epoch(max(history.epoch + 1, epoch))
+            self._doubtful.discard(stream)
         return history
 
     def close(self) -> None:
         """In good order; what the node has not told the disk to write is gone all the same."""
         histories, self._histories = self._histories, {}
-        self._doubtful.clear()
         for history in histories.values():
             try:
                 history.close()
@@ -120,9 +122,9 @@ class LogDisk(SimDisk):
         super().crash(lose_everything=lose_everything)
         self._failures.clear()
         self._histories.clear()
-        self._doubtful.clear()
         if lose_everything:
             self._replace_files()
+            self._doubtful.clear()
         if not self.files:
             self._saved.clear()  # who keeps no files keeps nothing
         for files in self.files.values():
@@ -165,6 +167,8 @@ class LogDisk(SimDisk):
         assert self.pending and self.pending[0] is commit
         del self.pending[0]
         self._saved.update(commit.saves)
+        if commit.saves:
+            self._doubtful.clear()
         by_stream: dict[int, list[Write]] = {}
         for batch in commit.batches:
             by_stream.setdefault(batch.stream, []).append(batch)
@@ -227,10 +231,11 @@ class LogDisk(SimDisk):
 
     def snapshot(self, streams: Sequence[int]) -> Snapshot:
         files = {stream: self.files[stream].snapshot() for stream in streams}
-        return Snapshot(files, dict(self._saved))
+        return Snapshot(files, dict(self._saved), frozenset(self._doubtful))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Everything since is gone; the node is down."""
         for stream, files in snapshot.files.items():
             self.files[stream].restore(files)
         self._saved = dict(snapshot.saved)
+        self._doubtful = set(snapshot.doubtful)

@@ -195,8 +195,8 @@ class ReplicaProxy(ChainedOwner):
         if place is not None:
             before = chain.members[place - 1].id if place else 0
             successor = chain.members[place + 1].id if place + 1 < len(chain.members) else 0
-        elif chain.tail != self.node.id:
-            before = chain.tail
+        elif chain.place_of(self.node.id) is None:
+            before = chain.tail  # who is still listed may have to go on alone, and must not forget
         self._links.rearrange(chain.epoch, before, successor, is_member=place is not None)
         self._publications.is_alone = len(chain.members) == 1
         if place is not None and not self._is_alone():
