@@ -187,10 +187,10 @@ def test_what_collects_a_tombstone_is_in_the_backup_as_well(tmp_path: Path) -> N
                     turn += 1
 
             writing = asyncio.create_task(overwrite())
-            for _ in range(3):
+            for look in range(3):
                 await back_up(geoplex, backup, "prices")
                 entry = load_manifest(backup).streams["prices"]
-                path = tmp_path / "look" / str(entry.end)
+                path = tmp_path / "look" / str(look)
                 restore_stream(backup, "prices", entry, geoplex, path, raise_epoch=False)
                 history = open_history(geoplex, path / "streams/prices", "prices")
                 keys = {key for key, _ in events_of(history).values()}

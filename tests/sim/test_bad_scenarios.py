@@ -82,7 +82,7 @@ RANGES = [
 CHOICES = [
     (
         BASE.replace('"flood"', '"floof"'),
-        ":4: stack[1]: expected one of 'cyclon', 'flood', 'gossip', 'hyparview', 'lpbcast', 'pbc",
+        ":4: stack[1]: expected one of 'cyclon', 'epto', 'flood', 'gossip', 'hyparview', 'lpbcast'",
     ),
     (
         BASE.replace('"hyparview", "flood"', '"flood", "hyparview"'),

@@ -34,10 +34,13 @@ def ends_of_earlier_logs(root: Path, name: str) -> dict[int, int]:
 
 
 def _earlier(root: Path, name: str) -> Iterator[Path]:
-    """The folders of an owner's logs, the newest first."""
+    """The folders of an owner's logs, the newest first. Names begin with the time, which is more
+    exact than what file systems note."""
     prefix = folder_prefix(Role.OWNER, name)
     found = [each for each in root.glob(f"{prefix}*") if "-" not in each.name[len(prefix) :]]
-    yield from sorted(found, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
+    yield from sorted(
+        found, key=lambda folder: (folder.stat().st_mtime_ns, folder.name), reverse=True
+    )
 
 
 def _readable(file: Path) -> Iterator[Any]:

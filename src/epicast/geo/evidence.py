@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,7 +89,7 @@ class ProxyEvidence:
             name=self._name,
             region=self._region.name,
             geoplex=self._geoplex.name,
-            run=secrets.token_hex(6),
+            run=f"{time.time_ns():016x}{secrets.token_hex(3)}",
             streams=streams,
         )
         self._log = OwnerLog(root, facts, bounds)

@@ -29,6 +29,7 @@ from epicast.deployment import (
 )
 from epicast.protocols.catalog import DISSEMINATION, LAYERS, stack_factory
 from epicast.protocols.cyclon import CyclonConfig
+from epicast.protocols.epto import EptoConfig
 from epicast.protocols.flood import FloodConfig
 from epicast.protocols.gossip import PushGossipConfig
 from epicast.protocols.hyparview import HyParViewConfig
@@ -53,8 +54,9 @@ SomeRate = Annotated[Rate, Meta(ge=1)]
 _PERCENTILE = re.compile(r"p[0-9]{1,3}(\.[0-9]{1,6})?")
 _MAX_BATCH_BYTES = 1 << 30
 LayerName = Literal[
-    "hyparview", "cyclon", "lpbcast", "scamp", "reinforcement", "flood", "gossip", "pbcast"
-]
+    "hyparview", "cyclon", "lpbcast", "scamp", "reinforcement",
+    "flood", "gossip", "pbcast", "epto",
+]  # fmt: skip
 
 
 class Section(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename=without_unit):
@@ -188,6 +190,7 @@ class Scenario(Section, frozen=True, kw_only=True):
     flood: FloodConfig | None = None
     gossip: PushGossipConfig | None = None
     pbcast: PbcastConfig | None = None
+    epto: EptoConfig | None = None
     network: NetworkSection = field(default_factory=NetworkSection)
     service: ServiceSection | None = None
     disk_sync_ns: Duration | None = None

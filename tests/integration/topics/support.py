@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import epicast
-from epicast import Event, LpbcastConfig, PeerNode, Topic, TopicSubscription
+from epicast import EptoConfig, Event, LpbcastConfig, PeerNode, Topic, TopicSubscription
 from epicast.core import Message
 from epicast.core.message import Layered
 from epicast.wire import encode_datagram
@@ -29,10 +29,13 @@ async def peers(count: int, **options: object) -> AsyncIterator[list[PeerNode]]:
 
 
 async def joined(
-    nodes: list[PeerNode], name: str = "chat", config: LpbcastConfig = CONFIG
+    nodes: list[PeerNode],
+    name: str = "chat",
+    config: LpbcastConfig | EptoConfig = CONFIG,
+    mode: str = "gossip",
 ) -> tuple[list[Topic], list[TopicSubscription]]:
     """The topic at each of them, and a subscription to it."""
-    topics = [node.topic(name, config=config) for node in nodes]
+    topics = [node.topic(name, mode, config=config) for node in nodes]
     subscriptions = [topic.subscribe() for topic in topics]
     for topic in topics:
         await topic.joined(20)
