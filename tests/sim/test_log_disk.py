@@ -112,6 +112,16 @@ def test_a_full_disk_fails_the_write_and_keeps_the_rest():
     assert come_back(disk, clock).log_ends == {STREAM: 7}
 
 
+def test_who_is_started_again_is_not_told_of_what_failed_before():
+    disk, _, epoch = disk_with("disk")
+    disk.fill()
+    assert write(disk, 1, 5, epoch, size=200) == {}
+    disk.close()
+    disk.free()
+    disk.recovered(2)
+    assert disk.take_failures() == []
+
+
 def test_a_snapshot_is_gone_back_to():
     disk, _, epoch = disk_with("disk", owned=False)
     write(disk, 1, 5, epoch)

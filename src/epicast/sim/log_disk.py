@@ -112,6 +112,7 @@ class LogDisk(SimDisk):
     def close(self) -> None:
         """In good order; what the node has not told the disk to write is gone all the same."""
         histories, self._histories = self._histories, {}
+        self._failures.clear()  # nobody is left who could be told
         for history in histories.values():
             try:
                 history.close()
