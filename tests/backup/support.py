@@ -82,3 +82,11 @@ def open_history(geoplex: Geoplex, folder: Path, name: str) -> History:
     return History(
         DiskDirectory(folder), stream.id, policy=policy_of(stream), config=LogConfig(), epoch=1
     )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "lock"
+    }

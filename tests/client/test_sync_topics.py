@@ -66,3 +66,10 @@ def test_a_port_that_is_taken_is_said_and_leaves_no_thread_behind() -> None:
         with pytest.raises((epicast.EpicastError, OSError)):
             sync.join(listen=node.address)
         assert threading.active_count() == before
+
+
+def test_what_is_pending_is_known_of_ordered_topics_only() -> None:
+    with sync.join(listen=LOOPBACK) as node:
+        assert node.topic("orders", "ordered").pending() == []
+        with pytest.raises(epicast.EpicastError, match="ordered"):
+            node.topic("chat").pending()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 from epicast.client.errors import Closed
 from epicast.runtime.waiting import BackgroundLoop
@@ -37,3 +39,21 @@ class Caller:
 
     def close(self) -> None:
         self._loop.close()
+
+
+class Closing(ABC):
+    """To be closed, or used in a `with` block."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import overload
 
 from epicast.client import connecting
 from epicast.client import node as asynchronous
 from epicast.client import stream as streams
 from epicast.client import subscription as subscriptions
-from epicast.client.caller import Caller
+from epicast.client.caller import Caller, Closing
 from epicast.client.credentials import TlsOptions
 from epicast.client.errors import Closed
 from epicast.client.items import Item, Reset, Watermark
@@ -75,7 +74,7 @@ def connect(
         raise
 
 
-class Node:
+class Node(Closing):
     def __init__(self, node: asynchronous.Node, caller: Caller) -> None:
         self._node = node
         self._caller = caller
@@ -125,17 +124,6 @@ class Node:
         except Closed:
             return  # a second time
         self._caller.close()
-
-    def __enter__(self) -> Node:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Stream:
@@ -194,7 +182,7 @@ class Stream:
         return Subscription(subscription, self._caller)
 
 
-class Subscription:
+class Subscription(Closing):
     """Iterate, `get`, `pull`, or read `batches`. Leaving a loop does not close it."""
 
     def __init__(self, subscription: subscriptions.Subscription, caller: Caller) -> None:
@@ -248,14 +236,3 @@ class Subscription:
 
     def close(self) -> None:
         self._caller.wait(self._subscription.close)
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

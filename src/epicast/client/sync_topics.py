@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from epicast.client.caller import Caller
+from epicast.client.caller import Caller, Closing
 from epicast.client.credentials import TlsOptions
 from epicast.client.errors import Closed
 from epicast.client.topics import Gap, TopicItem, joining, peer, subscription, topic
 from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES
 from epicast.core import Config, EventBatch, NodeId
+from epicast.protocols.epto import Pending
 from epicast.runtime.limits import Limits
 
 
@@ -35,7 +36,7 @@ def join(
         raise
 
 
-class PeerNode:
+class PeerNode(Closing):
     def __init__(self, node: peer.PeerNode, caller: Caller) -> None:
         self._node = node
         self._caller = caller
@@ -70,17 +71,6 @@ class PeerNode:
         except Closed:
             return  # a second time
         self._caller.close()
-
-    def __enter__(self) -> PeerNode:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Topic:
@@ -118,6 +108,9 @@ class Topic:
     def statistics(self) -> Mapping[str, int | float]:
         return self._caller.call(self._topic.statistics)
 
+    def pending(self) -> list[Pending]:
+        return self._caller.call(self._topic.pending)
+
     def leave(self) -> None:
         self._caller.wait(self._topic.leave)
 
@@ -133,7 +126,7 @@ class Topic:
         self.leave()
 
 
-class TopicSubscription:
+class TopicSubscription(Closing):
     """Iterate, `get`, or read `batches`. Leaving a loop does not close it."""
 
     def __init__(self, subscribed: subscription.TopicSubscription, caller: Caller) -> None:
@@ -168,14 +161,3 @@ class TopicSubscription:
 
     def close(self) -> None:
         self._caller.call(self._subscription.close)
-
-    def __enter__(self) -> TopicSubscription:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
