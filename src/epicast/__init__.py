@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from epicast.client import (
         AccessDenied,
         Closed,
+        Confirmed,
         ConnectFailed,
         Gap,
         Item,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         PublishLimits,
         PublishRefused,
         Reset,
+        Revised,
         Stream,
         Subscription,
         TlsOptions,
@@ -53,11 +55,11 @@ if TYPE_CHECKING:
     from epicast.runtime import run
 
 __all__ = [
-    "AccessDenied", "AgentConfig", "ClientConfig", "Closed", "ConnectFailed", "EpicastError",
-    "EptoConfig",
+    "AccessDenied", "AgentConfig", "ClientConfig", "Closed", "Confirmed", "ConnectFailed",
+    "EpicastError", "EptoConfig",
     "Event", "EventBatch", "EventKind", "Gap", "Item", "JoinFailed", "LpbcastConfig", "NoRoom",
     "Node", "PeerNode", "PredicateError", "PublishForbidden", "PublishLimits",
-    "PublishRefused", "Reset", "Stream", "StreamInfo", "Subscription", "TlsOptions",
+    "PublishRefused", "Reset", "Revised", "Stream", "StreamInfo", "Subscription", "TlsOptions",
     "Tombstone", "Topic", "TopicItem", "TopicSubscription", "UnknownStream", "Watermark",
     "WatermarkFile", "WatermarkFileError", "connect", "join", "run", "sync",
 ]  # fmt: skip

@@ -10,13 +10,15 @@ from contextlib import contextmanager
 import pytest
 
 from epicast.cli import main
+from epicast.cli.topic import _written
+from epicast.client import Confirmed, Gap, Revised
 from tests.cli.conftest import LAUNCH
 
 
 @contextmanager
-def joining(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def joining(*options: str, topic: str = "chat") -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process that prints the events of a topic, and its address."""
-    command = [sys.executable, "-c", LAUNCH, "topic", "join", "chat", *options]
+    command = [sys.executable, "-c", LAUNCH, "topic", "join", topic, *options]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
     )
@@ -63,3 +65,37 @@ def test_a_dead_contact_is_an_error_that_says_so(capsys: pytest.CaptureFixture[s
 def test_an_unknown_mode_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topic", "status", "chat", "--mode", "gosip"]) == 2
     assert "there is no topic mode 'gosip'; did you mean 'gossip'?" in capsys.readouterr().err
+
+
+def test_early_events_are_printed_and_what_became_of_them() -> None:
+    ordered = ("--mode", "ordered")
+    early = ("--early", "0.5", "--count", "2", "--json")
+    with joining("--listen", "127.0.0.1", *ordered, *early, topic="orders") as (process, address):
+        values = ["--value", "one", "--value", "two", "--stay", "5"]
+        assert main(["topic", "publish", "orders", *ordered, "--contact", address, *values]) == 0
+        lines = [json.loads(line) for line in process.communicate(timeout=60)[0].splitlines()]
+        assert process.returncode == 0
+    assert [line["value"] for line in lines if line["kind"] == "data"] == ["one", "two"]
+    assert lines[-1] == {"kind": "confirmed", "events": 2, "up_to": 2}
+
+
+def test_what_is_no_event_is_written_as_a_comment() -> None:
+    written = [
+        _written(item) for item in (Gap(3), Gap(2, 255, 4, 5), Confirmed(2, 7), Revised(3, 7))
+    ]
+    assert [line for _, line in written] == [
+        b"# 3 events were given up: too slow",
+        b"# 2 events are missing: 00000000000000ff/4 to 5",
+        b"# confirmed: the first 7 events",
+        b"# revised: the first 7 events stand, the 3 after them do not",
+    ]
+    assert [fields["kind"] for fields, _ in written] == ["gap", "gap", "confirmed", "revised"]
+    assert written[1][0] == {
+        "kind": "gap", "events": 2, "source": "00000000000000ff", "first": 4, "last": 5,
+    }  # fmt: skip
+
+
+def test_early_is_refused_where_there_is_no_order(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["topic", "join", "chat", "--listen", "127.0.0.1", "--early", "0.9"]
+    assert main(arguments) == 2
+    assert "early: topic 'chat' has mode 'gossip'" in capsys.readouterr().err

@@ -73,3 +73,17 @@ def test_what_is_pending_is_known_of_ordered_topics_only() -> None:
         assert node.topic("orders", "ordered").pending() == []
         with pytest.raises(epicast.EpicastError, match="ordered"):
             node.topic("chat").pending()
+
+
+def test_early_events_are_confirmed() -> None:
+    config = epicast.EptoConfig(round_period_ns=20_000_000, min_round_ns=20_000_000)
+    with sync.join(listen=LOOPBACK) as node:
+        orders = node.topic("orders", "ordered", config=config)
+        with pytest.raises(epicast.EpicastError, match="early: 2 is not between 0 and 1"):
+            orders.subscribe(early=2)
+        with orders.subscribe(early=0.5) as reading:
+            orders.publish_many([b"1", b"2"])
+            items = [reading.get(timeout=20) for _ in range(3)]
+            payloads = [item.payload for item in items if isinstance(item, epicast.Event)]
+            assert payloads == [b"1", b"2"]
+            assert items[2] == epicast.Confirmed(2, 2)

@@ -10,7 +10,10 @@ from epicast.experiments.ordered_rounds import OrderedSystem, Setting, _longest_
 from epicast.experiments.registry import default_registry
 from epicast.experiments.results import Results
 
-NAMES = ("epto-order", "epto-period", "epto-drift", "epto-churn", "epto-views")
+NAMES = (
+    "epto-early", "epto-order", "epto-period", "epto-drift", "epto-churn", "epto-views",
+    "epto-sequencer", "epto-outage",
+)  # fmt: skip
 
 
 def test_all_six_claims_are_covered_once() -> None:
@@ -76,6 +79,7 @@ def row(**values: object) -> dict[str, object]:
     usual = {
         "processes": 100, "rate": 0.5, "clock": "global", "events": 10, "holes": 0,
         "violations": 0, "spontaneous_best": 0.3, "delay": 300.0, "unordered_delay": 100.0,
+        "delay_p95": 330.0, "unordered_delay_p95": 150.0,
     }  # fmt: skip
     return usual | values
 

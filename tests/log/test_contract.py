@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from epicast.core import EventBatch, Run
 from epicast.log import (
@@ -22,7 +23,7 @@ from epicast.log import (
     parse,
 )
 from epicast.log.simulated import SimulatedDisk
-from tests.log.stores import every_store, store
+from tests.log.stores import SMALL, every_store, store
 from tests.log.streams import everything
 
 LATEST = GcPolicy(latest_per_key=True)
@@ -362,6 +363,37 @@ def test_publishers_are_remembered_through_compaction(kind: str) -> None:
                     highest[run.publisher] = run.first + run.count - 1
         assert highest == expected
         history.close()
+
+
+def _run(turn: int) -> Run:
+    return Run(11 + turn % 2, 3 * (turn // 2) + 1, 3)
+
+
+@every_store
+def test_wherever_reading_ends_publishers_are_known_up_to_there(kind: str) -> None:
+    """A replica that catches up stores what it reads in these pieces; the next one reads those, cut
+    elsewhere. Each may become the head with what it has."""
+    config = replace(SMALL, names_publishers=True)
+    batches = [
+        EventBatch.build(7, 3 * turn + 1, [b"x" * 20] * 3, runs=[_run(turn)]) for turn in range(12)
+    ]
+    numbers = [
+        (run.publisher, run.first + at) for b in batches for run in b.runs for at in range(3)
+    ]
+    with store(kind) as first, store(kind) as second:
+        source, copy = first.open(config=config), second.open(config=config)
+        for batch in batches:
+            source.append(batch)
+        while copy.end < source.end:
+            copy.append(source.read(copy.end + 1, 300)[0])
+        for end in range(1, source.end + 1):
+            [piece, *_] = copy.read(1, 1 << 20)
+            known = {}
+            for run in piece.slice(1, end).runs:
+                known[run.publisher] = run.first + run.count - 1
+            assert known == dict(numbers[:end])
+        source.close()
+        copy.close()
 
 
 @every_store

@@ -8,6 +8,7 @@ from epicast.sim.latency import (
     ConstantLatency,
     Latency,
     MatrixLatency,
+    PairLatency,
     PercentileLatency,
     UniformLatency,
     epto_latency,
@@ -25,6 +26,14 @@ def test_constant():
     latency = ConstantLatency(20 * MS)
     assert latency.draw(1, (2, 3, 4)) == [20 * MS] * 3
     assert latency.constant == latency.typical() == 20 * MS
+
+
+def test_two_nodes_are_always_the_same_distance_apart() -> None:
+    latency = PairLatency(UniformLatency(10 * MS, 30 * MS, seed=1))
+    there = latency.draw(5, range(6, 106))
+    assert latency.draw(5, range(6, 106)) == there and latency.draw(7, (5,)) == [there[1]]
+    assert len(set(there)) > 90 and min(there) >= 10 * MS and max(there) < 30 * MS
+    assert latency.typical() == 20 * MS and latency.constant is None
 
 
 def test_uniform_covers_its_range_evenly():

@@ -61,7 +61,16 @@ def join(
     listen: ListenOption = None,
     mode: ModeOption = None,
     geoplex: GeoplexOption = None,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
+    early: Annotated[
+        float | None,
+        typer.Option(
+            help="Of an ordered topic: print events when they are so likely to be in their final "
+            "places, say 0.99, and later which of them were."
+        ),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="End after so many events (with --early: confirmed).")
+    ] = None,
     ca: CaOption = None,
     certificate: CertificateOption = None,
     key_file: KeyOption = None,
@@ -69,27 +78,29 @@ def join(
 ) -> None:
     """Join a topic and print its events as they come, until Ctrl-C.
 
-    A line is who published the event and its number, its key and its value, separated by tabs.
-    Without a contact this is the first peer. One that cannot be reached is tried again and again.
+    A line is who published the event and its number, its key and its value, separated by tabs; what
+    is no event begins with #. Without a contact this is the first peer. One that cannot be reached
+    is tried again and again.
 
       epicast topic join chat --listen 127.0.0.1:7500
 
       epicast topic join chat --contact 127.0.0.1:7500 --json
+
+      epicast topic join orders --mode ordered --contact 127.0.0.1:7500 --early 0.99
     """
     peer = _peer(contact, listen, geoplex, ca, certificate, key_file)
 
     async def main() -> None:
         async with peer as node:
             topic = node.topic(name, mode)
-            subscription = topic.subscribe()
+            subscription = topic.subscribe(early=early)
             say(f"This peer is {node.address}: others may join through it.")
-            left = count
+            seen = 0
             async for item in subscription:
                 _print(item, as_json)
-                if left is not None:
-                    left -= 1
-                    if not left:
-                        return
+                seen += _certain(item, early is not None)
+                if count is not None and seen >= count:
+                    return
 
     try:
         _run(main())
@@ -215,21 +226,48 @@ def _run(main: Coroutine[Any, Any, Any]) -> Any:
     return run(main)
 
 
+def _certain(item: TopicItem, early: bool) -> int:
+    """How many events, or gaps, are certain with this."""
+    from epicast.client import Confirmed, Gap
+
+    if not early or isinstance(item, Gap):
+        return 1
+    return item.events if isinstance(item, Confirmed) else 0
+
+
 def _print(item: TopicItem, as_json: bool) -> None:
     from msgspec.json import encode
 
-    from epicast.client import Gap
-
-    if isinstance(item, Gap):
-        fields: dict[str, Any] = {"kind": "gap", "events": item.events}
-        line = b"# %d events were given up: too slow\n" % item.events
-    else:
-        source = f"{item.stream:016x}"
-        fields = {"kind": "data", "source": source, "seq": item.seq, "time_ns": item.time}
-        fields |= bytes_field("key", item.key) | bytes_field("value", item.payload)
-        line = b"%s/%d\t%s\t%s\n" % (source.encode(), item.seq, item.key, item.payload)
-    sys.stdout.buffer.write(encode(fields) + b"\n" if as_json else line)
+    fields, line = _written(item)
+    sys.stdout.buffer.write((encode(fields) if as_json else line) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _written(item: TopicItem) -> tuple[dict[str, Any], bytes]:
+    """An item as JSON has it, and as a line."""
+    from epicast.client import Confirmed, Gap, Revised
+
+    match item:
+        case Gap(events=events, source=0):
+            line = b"# %d events were given up: too slow" % events
+            return {"kind": "gap", "events": events}, line
+        case Gap(events=events, first=first, last=last):
+            source = f"{item.source:016x}"
+            fields = {"kind": "gap", "events": events, "source": source}
+            line = b"# %d events are missing: %s/%d to %d" % (events, source.encode(), first, last)
+            return fields | {"first": first, "last": last}, line
+        case Confirmed(events=events, up_to=up_to):
+            fields = {"kind": "confirmed", "events": events, "up_to": up_to}
+            return fields, b"# confirmed: the first %d events" % up_to
+        case Revised(events=events, after=after):
+            fields = {"kind": "revised", "events": events, "after": after}
+            return fields, b"# revised: the first %d events stand, the %d after them do not" % (
+                after, events,
+            )  # fmt: skip
+    source = f"{item.stream:016x}"
+    fields = {"kind": "data", "source": source, "seq": item.seq, "time_ns": item.time}
+    fields |= bytes_field("key", item.key) | bytes_field("value", item.payload)
+    return fields, b"%s/%d\t%s\t%s" % (source.encode(), item.seq, item.key, item.payload)
 
 
 def _described(node: PeerNode, topic: Topic, watched: float) -> dict[str, Any]:

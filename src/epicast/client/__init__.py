@@ -20,9 +20,11 @@ from epicast.client.publishing import PublishLimits
 from epicast.client.stream import Stream
 from epicast.client.subscription import Subscription
 from epicast.client.topics import (
+    Confirmed,
     Gap,
     Joining,
     PeerNode,
+    Revised,
     Topic,
     TopicItem,
     TopicSubscription,
@@ -31,9 +33,9 @@ from epicast.client.topics import (
 from epicast.client.watermarks import WatermarkFile
 
 __all__ = [
-    "AccessDenied", "Closed", "ConnectFailed", "Connecting", "Gap", "Item", "JoinFailed",
-    "Joining", "NoRoom", "Node", "PeerNode", "PublishForbidden", "PublishLimits",
-    "PublishRefused", "Reset", "Stream", "Subscription", "TlsOptions", "Tombstone", "Topic",
-    "TopicItem", "TopicSubscription", "UnknownStream", "Watermark", "WatermarkFile",
+    "AccessDenied", "Closed", "Confirmed", "ConnectFailed", "Connecting", "Gap", "Item",
+    "JoinFailed", "Joining", "NoRoom", "Node", "PeerNode", "PublishForbidden", "PublishLimits",
+    "PublishRefused", "Reset", "Revised", "Stream", "Subscription", "TlsOptions", "Tombstone",
+    "Topic", "TopicItem", "TopicSubscription", "UnknownStream", "Watermark", "WatermarkFile",
     "WatermarkFileError", "connect", "join", "sync",
 ]  # fmt: skip

@@ -21,7 +21,8 @@ from epicast.client.errors import ConnectFailed
 from epicast.client.evidence import NodeEvidence
 from epicast.client.node import Node
 from epicast.client.publishing import PublishLimits
-from epicast.client.topics.peer import PeerNode, PeerOptions, random_id
+from epicast.client.topics.options import PeerOptions
+from epicast.client.topics.peer import PeerNode, random_id
 from epicast.core import MAX_NODE_ID, ConfigError, EpicastError, Peer
 from epicast.deployment.addresses import Address
 from epicast.deployment.certificates import CertificateNames

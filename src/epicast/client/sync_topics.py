@@ -9,8 +9,8 @@ from types import TracebackType
 from epicast.client.caller import Caller, Closing
 from epicast.client.credentials import TlsOptions
 from epicast.client.errors import Closed
-from epicast.client.topics import Gap, TopicItem, joining, peer, subscription, topic
-from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES
+from epicast.client.topics import TopicItem, joining, peer, subscription, topic
+from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES, Queued
 from epicast.core import Config, EventBatch, NodeId
 from epicast.protocols.epto import Pending
 from epicast.runtime.limits import Limits
@@ -101,8 +101,12 @@ class Topic:
     ) -> int:
         return self._caller.wait(lambda: self._topic.publish_many(payloads, keys))
 
-    def subscribe(self, *, window_bytes: int = DEFAULT_WINDOW_BYTES) -> TopicSubscription:
-        subscribed = self._caller.call(lambda: self._topic.subscribe(window_bytes=window_bytes))
+    def subscribe(
+        self, *, early: float | None = None, window_bytes: int = DEFAULT_WINDOW_BYTES
+    ) -> TopicSubscription:
+        subscribed = self._caller.call(
+            lambda: self._topic.subscribe(early=early, window_bytes=window_bytes)
+        )
         return TopicSubscription(subscribed, self._caller)
 
     def statistics(self) -> Mapping[str, int | float]:
@@ -140,11 +144,11 @@ class TopicSubscription(Closing):
             if not self._caller.wait(lambda: subscribed.load(None)):
                 return
 
-    def batches(self) -> Iterator[EventBatch | Gap]:
+    def batches(self) -> Iterator[Queued]:
         while (batch := self.next_batch()) is not None:
             yield batch
 
-    def next_batch(self, timeout: float | None = None) -> EventBatch | Gap | None:
+    def next_batch(self, timeout: float | None = None) -> Queued | None:
         return self._caller.wait(lambda: self._subscription.next_batch(timeout))
 
     def get(self, timeout: float | None = None) -> TopicItem | None:

@@ -134,6 +134,11 @@ class Protocol(ABC, Generic[ConfigT]):
             else:
                 handler(self, now, source, message, fx)
 
+    def direct_handlers(self) -> Mapping[type, Callable[..., None]]:
+        """The handlers by message type, for drivers that spare themselves `on_messages`; none, if
+        the protocol does more there than to call them."""
+        return self._handlers if type(self).on_messages is Protocol.on_messages else {}
+
     def on_delivery(self, now: int, batch: EventBatch, fx: Effects) -> None:
         """The layer below delivered a batch. Passed on unless the protocol cares."""
         fx.deliver(batch)

@@ -27,6 +27,11 @@ MAX_BETWEEN = 1 << 17
 
 _DELIVERY, _PEER_UP, _PEER_DOWN, _PUBLICATION = range(4)
 _KINDS = ("delivery", "peer up", "peer down", "publication")
+_Receiver = tuple[
+    Mapping[type, Callable[..., None]], Callable[..., None], Protocol[object], "LayerEffects"
+]
+"""Handlers of a layer, if they may be called one by one; what takes everything else; the layer and
+its effects."""
 
 
 class LayerEffects(TaggedEffects):
@@ -97,7 +102,7 @@ class Stack(Protocol[None]):
         self.between: list[tuple[int, int, object]] = []
         self._outer: Effects | None = None
         self._effects: list[LayerEffects] = []
-        self._receivers: list[tuple[Callable[..., None], LayerEffects]] = []
+        self._receivers: list[_Receiver] = []
         for lower, upper in zip(self.layers, self.layers[1:], strict=False):
             upper.below = lower
         for layer in self.layers:
@@ -132,17 +137,33 @@ class Stack(Protocol[None]):
     def on_messages(
         self, now: int, source: NodeId, messages: Sequence[AnyMessage], fx: Effects
     ) -> None:
+        for message in messages:
+            if type(message) is Layered:
+                self._handle_layered(now, source, message, fx)
+            else:
+                fx.drop("no such layer", source)
+
+    def _handle_layered(self, now: int, source: NodeId, message: Layered, fx: Effects) -> None:
         if fx is not self._outer:
             self._bind(fx)
-        receivers, between = self._receivers, self.between
-        for message in messages:
-            if type(message) is not Layered or message.layer >= len(receivers):
-                fx.drop("no such layer", source)
-                continue
-            receive, layer_fx = receivers[message.layer]
-            receive(now, source, (message.message,), layer_fx)
-            if between:
-                self._settle(now)
+        receivers = self._receivers
+        if message.layer >= len(receivers):
+            fx.drop("no such layer", source)
+            return
+        handlers, receive, layer, layer_fx = receivers[message.layer]
+        inner = message.message
+        handler = handlers.get(type(inner))
+        if handler is not None:
+            handler(layer, now, source, inner, layer_fx)
+        else:
+            receive(now, source, (inner,), layer_fx)
+        if self.between:
+            self._settle(now)
+
+    def direct_handlers(self) -> Mapping[type, Callable[..., None]]:
+        if type(self).on_messages is not Stack.on_messages:
+            return {}
+        return {Layered: Stack._handle_layered}
 
     def on_delivery(self, now: int, batch: EventBatch, fx: Effects) -> None:
         self._bind(fx)
@@ -215,7 +236,7 @@ class Stack(Protocol[None]):
         self._outer = fx
         self._effects = [LayerEffects(self, index, fx) for index in range(len(self.layers))]
         self._receivers = [
-            (layer.on_messages, layer_fx)
+            (layer.direct_handlers(), layer.on_messages, layer, layer_fx)
             for layer, layer_fx in zip(self.layers, self._effects, strict=True)
         ]
 

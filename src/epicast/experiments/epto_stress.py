@@ -61,6 +61,7 @@ class _Stress(Experiment):
             "whole": mean(not missing for missing in holes.values()),
             "violations": system.violations(),
             "delay": float(system.delays().mean()),
+            "delay_of_stable": float(system.delays(of_stable=True).mean()),
         }
 
     def mean_by_value(self, results: Results, column: str) -> dict[float, float]:
@@ -155,7 +156,8 @@ class EptoChurn(_Stress):
     }
 
     def claims(self, results: Results) -> Sequence[Claim]:
-        delays = self.mean_by_value(results, "delay")
+        delays = self.mean_by_value(results, "delay_of_stable")
+        of_all = self.mean_by_value(results, "delay")
         holes = self.mean_by_value(results, "holes")
         slower = delays.get(0.1, delays[0.0]) / delays[0.0]
         lost = sum(count for value, count in holes.items() if value <= 0.2)
@@ -164,10 +166,13 @@ class EptoChurn(_Stress):
                 id="E6",
                 paper="churn of up to 10 % is unnoticeable in the delay, with up to 20 % nothing "
                 "is lost among stable processes",
-                ours=f"delay by churn: {_listed(delays, '.0f')}; holes per run: "
-                f"{_listed(holes, '.2f')}; {_violations(results)} violations",
+                ours=f"delay by churn: {_listed(delays, '.0f')}; with events of those that come "
+                f"and go {_listed(of_all, '.0f')}; holes per run: {_listed(holes, '.2f')}; "
+                f"{_violations(results)} violations",
                 holds=slower < 1.1 and lost == 0 and not _violations(results),
-                detail="unnoticeable is less than a tenth",
+                detail="unnoticeable is less than a tenth, for events of processes that stay: what "
+                "one that has just come publishes waits until its order begins, which the paper "
+                "has nothing of",
             )
         ]
 
@@ -192,7 +197,7 @@ class EptoViews(_Stress):
                 "repetition": number,
             }
             for membership in self.memberships
-            for churn in (0.0, 0.05)
+            for churn in (0.0, 0.05, 0.1)
             for number in range(min(5, repetitions))
         ]
 

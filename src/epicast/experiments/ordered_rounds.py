@@ -8,7 +8,7 @@ without ordering, each event when it is first heard of, is noted in the same run
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 
 from epicast.core import Effects, EventBatch, NodeId, Peer, Protocol
 from epicast.core.sampling import derive_seed, sample
+from epicast.experiments.model import Parameters
 from epicast.protocols.catalog import stack_factory
-from epicast.protocols.cyclon import CyclonConfig
 from epicast.protocols.epto import Epto, EptoConfig
 from epicast.protocols.epto.entries import ENTRY_BYTES
 from epicast.protocols.epto.messages import Ball
+from epicast.protocols.epto.topic import membership_config
 from epicast.protocols.hyparview import HyParViewConfig
 from epicast.protocols.membership import FullMembership
-from epicast.sim.latency import epto_latency
+from epicast.sim.latency import Latency, PairLatency, epto_latency
 from epicast.sim.node import SimNode
 from epicast.sim.simulation import Simulation
 
@@ -33,6 +34,8 @@ TICK_NS = 1_000_000
 PERIOD_TICKS = 125
 _SHUFFLE_TICKS = 1000
 """Of Cyclon: longer than an answer takes."""
+_PING_TICKS = 250
+"""About as long as an answer takes."""
 Ints = NDArray[np.int64]
 
 
@@ -46,8 +49,32 @@ class Setting(Struct, frozen=True, kw_only=True):
     churn: float = 0.0
     """Share of half the system that is replaced in every 125 ticks."""
     membership: str = "uniform"
+    latency: str = "message"
+    """Whether every message has a latency of its own, as in the paper, or every "pair" of
+    processes."""
     rounds: int = 40
     """In which events are published; as many as they need to be delivered follow."""
+
+
+def setting_of(parameters: Parameters) -> Setting:
+    return Setting(
+        processes=int(parameters["processes"] or 0),
+        rate=float(parameters["rate"] or 0),
+        clock=str(parameters["clock"]),
+        rounds=int(parameters["rounds"] or 0),
+    )
+
+
+def latency_of(setting: Setting, seed: int) -> Latency:
+    drawn = epto_latency(derive_seed(seed, "latency"))
+    return PairLatency(drawn) if setting.latency == "pair" else drawn
+
+
+def publications(
+    rng: Random, processes: Sequence[NodeId], rate: float, period: int
+) -> list[tuple[NodeId, int]]:
+    """Who publishes in a round, and when after its beginning."""
+    return [(each, int(rng.random() * period)) for each in processes if rng.random() < rate]
 
 
 class Watched(Epto):
@@ -74,7 +101,7 @@ class OrderedSystem:
         self.setting = setting
         self.simulation = Simulation(
             seed,
-            latency=epto_latency(derive_seed(seed, "latency")),
+            latency=latency_of(setting, seed),
             on_delivery=self._on_delivery,
         )
         self._watched = watched
@@ -102,6 +129,8 @@ class OrderedSystem:
             max_datagram_bytes=1 << 30,
             max_ball_bytes=1 << 26,
             max_entries=1 << 20,
+            shuffle_period_ns=_SHUFFLE_TICKS * TICK_NS,
+            ping_period_ns=_PING_TICKS * TICK_NS,
         )
         self._period = period
         self._factory = self._make_factory()
@@ -118,9 +147,7 @@ class OrderedSystem:
             return self._uniform
         configs = {
             "epto": self._config,
-            "cyclon": CyclonConfig(
-                view_size=30, shuffle_length=10, shuffle_period_ns=_SHUFFLE_TICKS * TICK_NS
-            ),
+            "cyclon": membership_config(self._config),
             "hyparview": HyParViewConfig(active_view=30, passive_view=60),
         }
         return stack_factory([membership, "epto"], configs)
@@ -163,10 +190,8 @@ class OrderedSystem:
         next_churn = simulation.now
         for _ in range(setting.rounds):
             begin = simulation.now
-            for identity in list(self._alive):
-                if self._rng.random() < setting.rate:
-                    at = begin + int(self._rng.random() * self._period)
-                    simulation.scheduler.at(at, self._publish, simulation.nodes[identity])
+            for identity, at in publications(self._rng, self._alive, setting.rate, self._period):
+                simulation.scheduler.at(begin + at, self._publish, simulation.nodes[identity])
             while setting.churn and next_churn < begin + self._period:
                 simulation.run_until(next_churn)
                 self._churn()
@@ -234,12 +259,21 @@ class OrderedSystem:
         total = int(owed.sum())
         return {node: total - len(np.unique(self.order(node))) for node in self.stable}
 
-    def delays(self, *, ordered: bool = True) -> NDArray[np.float64]:
+    def deliveries(self) -> tuple[Ints, Ints]:
+        """Of every delivery at a stable process: which event, and when."""
+        log = [entry for node in self.stable for entry in self.delivered[node]]
+        times = np.array([now for now, _ in log], dtype=np.int64)
+        return _joined(log), np.repeat(times, [len(events) for _, events in log])
+
+    def delays(self, *, ordered: bool = True, of_stable: bool = False) -> NDArray[np.float64]:
         """Ticks from publication to delivery, of every delivery at a stable process; or to when the
-        event was heard of first."""
+        event was heard of first. `of_stable`: of events that a stable process has published."""
         logs = self.delivered if ordered else self.heard
+        counted = np.ones(self.events, dtype=bool)
+        if of_stable:
+            counted = np.isin(self.sources[: self.events], self.stable)
         found = [
-            (now - self.published_at[events]) / TICK_NS
+            (now - self.published_at[events[counted[events]]]) / TICK_NS
             for node in self.stable
             for now, events in logs[node]
         ]

@@ -13,8 +13,11 @@ EXPERIMENTS: dict[str, str] = {
     # name: "module:class", one line per experiment
     "epto-churn": "epicast.experiments.epto_stress:EptoChurn",
     "epto-drift": "epicast.experiments.epto_stress:EptoDrift",
+    "epto-early": "epicast.experiments.epto_early:EptoEarly",
     "epto-order": "epicast.experiments.epto_order:EptoOrder",
+    "epto-outage": "epicast.experiments.epto_outage:EptoOutage",
     "epto-period": "epicast.experiments.epto_stress:EptoPeriod",
+    "epto-sequencer": "epicast.experiments.epto_sequencer:EptoSequencer",
     "epto-views": "epicast.experiments.epto_stress:EptoViews",
     "gc-saving": "epicast.experiments.gc_saving:GcSaving",
     "gossip-memory": "epicast.experiments.gossip_memory:GossipMemory",

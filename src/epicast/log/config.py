@@ -40,9 +40,9 @@ class LogConfig(Config, frozen=True, kw_only=True):
     max_publishers: int = 1 << 16
     """Publishers whose last sequence number is remembered; the least recent ones are forgotten."""
     names_publishers: bool = False
-    """Whether batches that reading puts together name the last number of every publisher in them,
-    not only of those who have published nothing since: what a replica needs that may have to go on
-    from there. Kept by `compact_lag_segments` for the newest segments only."""
+    """Whether batches that reading puts together name publishers as the stored ones do, wherever
+    they end, and not only those who have published nothing since: what a replica needs that may
+    have to go on from there. Kept by `compact_lag_segments` for the newest segments only."""
     waits_for_release: bool = False
     """Whether events collect others only once `release` has said that they will stay: what a
     replica needs whose newest events may turn out never to have been."""

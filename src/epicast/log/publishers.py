@@ -1,9 +1,10 @@
 """How far each publisher got, which a new owner of the stream needs to recognise repetitions.
 
-A stored batch names the publisher of every number. A batch that reading or compaction puts together
-from others names only the last number of each publisher; that is all a history needs to know,
-however much of it was collected, and it is no more than there are publishers. What compaction
-writes names everybody who is heard in it, also who was heard again behind it: that may be lost.
+A stored batch names the publisher of every number. What compaction puts together from several names
+only the last number of each publisher: that is all a history needs to know, however much of it was
+collected, and it is no more than there are publishers. It names everybody who is heard in it, also
+who was heard again behind it: that may be lost. What a replica reads to catch up names as much as
+is stored: what it gets ends anywhere, and so may what it has when it becomes the head.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from epicast.core import Run
+from epicast.core.batch_layout import joined_runs
 from epicast.log.layout import BATCH_HEADER_BYTES, FRAME_BYTES
 from epicast.log.rows import Rows
 
@@ -75,11 +77,28 @@ class Heard:
         return _spread(known, first, last)
 
 
-def last_runs(stored: Sequence[StoredRun], first: int, last: int) -> tuple[Run, ...]:
-    """The same, of one stretch."""
-    heard = Heard()
-    heard.take(stored, first, last)
-    return heard.runs(first, last)
+def runs_within(stored: Sequence[StoredRun], first: int, last: int) -> tuple[Run, ...]:
+    """All that stored runs say about first..last; they may begin before and end behind."""
+    runs: list[Run] = []
+    at = first
+    for publisher, last_of_publisher, begin, end in stored:
+        if end < first or begin > last:
+            continue
+        begin, beyond = max(begin, first), max(0, end - last)
+        end -= beyond
+        if begin > at:
+            runs.append(Run(UNKNOWN_PUBLISHER, 0, begin - at))
+        count = end + 1 - begin
+        if publisher == UNKNOWN_PUBLISHER:
+            runs.append(Run(UNKNOWN_PUBLISHER, 0, count))
+        else:
+            runs.append(Run(publisher, last_of_publisher - beyond + 1 - count, count))
+        at = end + 1
+    if all(run.publisher == UNKNOWN_PUBLISHER for run in runs):
+        return ()
+    if at <= last:
+        runs.append(Run(UNKNOWN_PUBLISHER, 0, last + 1 - at))
+    return joined_runs([tuple(runs)])
 
 
 def _spread(known: Sequence[tuple[int, int, int]], first: int, last: int) -> tuple[Run, ...]:

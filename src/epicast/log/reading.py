@@ -11,7 +11,7 @@ from epicast.core import EventBatch
 from epicast.log.layout import BATCH_HEADER_BYTES, EPOCH_AT, FRAME, FRAME_BYTES, RUN_BYTES
 from epicast.log.live import LiveSet
 from epicast.log.merging import ROW_BYTES, merged
-from epicast.log.publishers import Publishers, StoredRun, last_runs, runs_in
+from epicast.log.publishers import Publishers, StoredRun, runs_in, runs_within
 from epicast.log.rows import Rows, Scanner, as_bytes
 from epicast.log.segment import Segment
 
@@ -159,7 +159,7 @@ class Reader:
         if named is None:
             runs = self._publishers.runs_between(first, last)
         else:
-            runs = last_runs(named, first, last)
+            runs = runs_within(named, first, last)
         pieces = merged(self._stream, epoch, first, last, rows, runs)
         return EventBatch.decode(b"".join(pieces))
 

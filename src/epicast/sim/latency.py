@@ -131,6 +131,26 @@ class PercentileLatency(DrawnLatency):
         return int(np.interp(0.5, self._ranks, self._delays))
 
 
+class PairLatency(Latency):
+    """Between two nodes always the same, in both directions: drawn when it is first needed."""
+
+    def __init__(self, drawn: DrawnLatency) -> None:
+        self._drawn = drawn
+        self._delays: dict[tuple[NodeId, NodeId], int] = {}
+
+    def draw(self, source: NodeId, targets: Sequence[NodeId]) -> list[int]:
+        return [self._between(min(source, each), max(source, each)) for each in targets]
+
+    def _between(self, one: NodeId, other: NodeId) -> int:
+        delay = self._delays.get((one, other))
+        if delay is None:
+            delay = self._delays[one, other] = self._drawn.draw(one, (other,))[0]
+        return delay
+
+    def typical(self) -> int:
+        return self._drawn.typical()
+
+
 _STEPS = np.linspace(0.0, 1.0, 200, endpoint=False)
 
 

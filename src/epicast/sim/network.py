@@ -80,6 +80,10 @@ Cut = Callable[[NodeId, NodeId], bool]
 """Whether packets from the first node to the second are stopped."""
 
 
+SendObserver = Callable[[NodeId, Destination, AnyMessage], None]
+"""Told who sends what to whom."""
+
+
 class Held:
     """What a connection keeps while its path is cut: senders and what they sent."""
 
@@ -101,6 +105,7 @@ class Network:
         """Messages sent, one per target; one to a group counts once."""
         self.sent_bytes = 0
         """Counted where bandwidth or a trace needs sizes."""
+        self.on_send: SendObserver | None = None
         self._rng = Random(seed)
         self._cuts: list[Cut] = []
         self._held: dict[Link, Held] = {}
@@ -113,6 +118,8 @@ class Network:
 
     def transmit(self, sender: SimNode, sends: Sequence[Send]) -> None:
         for to, message, channel in sends:
+            if self.on_send is not None:
+                self.on_send(sender.id, to, message)
             if self.plain and type(to) is not Group:
                 targets = (to,) if type(to) is int else to
                 if channel == DATAGRAM:

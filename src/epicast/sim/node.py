@@ -102,8 +102,7 @@ class SimNode:
     def install(self, protocol: Protocol[Any]) -> None:
         self.protocol = protocol
         self.on_messages = protocol.on_messages
-        dispatches = type(protocol).on_messages is Protocol.on_messages
-        self.handlers = type(protocol)._handlers if dispatches else {}
+        self.handlers = protocol.direct_handlers()
         self.timers = protocol.timers
 
     def __repr__(self) -> str:

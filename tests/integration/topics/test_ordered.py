@@ -1,14 +1,37 @@
 """Ordered topics among real peers: one order everywhere, for late joiners from a defined point."""
 
+import time
+
+import pytest
+
 import epicast
 from epicast import EptoConfig, Event, Gap, PublishRefused
+from epicast.core import EventBatch
+from epicast.core.message import Layered
+from epicast.protocols.epto.entries import columns_of
+from epicast.protocols.epto.messages import Ball
+from epicast.runtime import recorder
 from tests.integration.runtime.conftest import Run
 from tests.integration.runtime.support import eventually
-from tests.integration.topics.support import peers, take
+from tests.integration.topics.support import Stranger, peers, take
+
+HOUR_NS = 3600 * 10**9
 
 CONFIG = EptoConfig(
     round_period_ns=30_000_000, min_round_ns=20_000_000, shuffle_period_ns=30_000_000
 )
+
+
+class OffTime:
+    """What a node that starts meanwhile takes for the time."""
+
+    monotonic_ns = staticmethod(time.monotonic_ns)
+
+    def __init__(self, off_ns: int) -> None:
+        self._off_ns = off_ns
+
+    def time_ns(self) -> int:
+        return time.time_ns() + self._off_ns
 
 
 async def joined(nodes: list[epicast.PeerNode], config: EptoConfig) -> list[epicast.Topic]:
@@ -86,7 +109,7 @@ def test_what_is_refused_says_why_and_a_gap_names_its_events(run: Run) -> None:
             await eventually(topics[1].pending)
             (soon,) = topics[1].pending()
             assert (soon.source, soon.first, soon.last) == (nodes[0].id, 1, 1)
-            assert 0 < soon.stable <= 1
+            assert soon.stable == 0, "nothing was seen yet to tell it by"
             assert [event.payload for event in await take(subscription, 1)] == [b"soon"]
             assert topics[1].pending() == []
             try:
@@ -97,5 +120,75 @@ def test_what_is_refused_says_why_and_a_gap_names_its_events(run: Run) -> None:
                 raise AssertionError("gossip has nothing pending")
             figures = topics[0].statistics()
             assert figures["epto.ttl"] >= 1 and figures["epto.missing"] == 0
+
+    run(main())
+
+
+def test_events_of_any_size_come_through(run: Run) -> None:
+    """Those of more bytes than a datagram, too, though a ball of few bytes is sent as datagrams."""
+
+    async def main() -> None:
+        async with peers(2) as nodes:
+            topics = await joined(nodes, CONFIG)
+            subscription = topics[1].subscribe()
+            sizes = [1, 900, 1000, 1300, 2500, 5000, 100_000]
+            for size in sizes:
+                await topics[0].publish(b"x" * size)
+                (event,) = await take(subscription, 1)
+                assert len(event.payload) == size
+
+    run(main())
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_is_an_hour_off_holds_up_nobody(
+    run: Run, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    async def main() -> None:
+        async with peers(4) as nodes:
+            with monkeypatch.context() as patch:
+                patch.setattr(recorder, "time", OffTime(hours * HOUR_NS))
+                off = await epicast.join(nodes[0].address)
+            async with off:
+                topics = await joined([*nodes, off], CONFIG)
+                orders = [topic.subscribe() for topic in topics]
+                for number in range(5):
+                    for topic in topics:
+                        await topic.publish(b"%d" % number)
+                found = [names(await take(order, 25)) for order in orders]
+                assert all(order == found[0] for order in found), "its events among the others'"
+                correction = topics[-1].statistics()["epto.clock_correction_ns"]
+                assert abs(correction + hours * HOUR_NS) < HOUR_NS / 100
+                for topic in topics[:-1]:
+                    figures = topic.statistics()
+                    assert figures["epto.clock_correction_ns"] == figures["epto.missing"] == 0
+
+    run(main())
+
+
+def test_events_from_an_hour_ahead_are_refused_with_a_reason(run: Run) -> None:
+    """Of a peer that does not follow the clocks of others."""
+
+    async def main() -> None:
+        async with peers(3) as nodes:
+            topics = await joined(nodes, CONFIG)
+            orders = [topic.subscribe() for topic in topics]
+            stamp = time.time_ns() + HOUR_NS
+            columns = columns_of(stamp, 77, EventBatch.build(77, 1, [b"tomorrow"]))
+            ball = Ball(1, columns, stamp, 1, stamp, 0, 0, bytes(256), 0)
+            strangers = [Stranger(*each) for each in zip(nodes, topics, strict=True)]
+            for stranger in strangers:
+                stranger.send(Layered(1, ball))
+                stranger.close()
+            reason = "drop.timestamp too far ahead"
+            for node in nodes:
+                await eventually(lambda node=node: node.statistics().get(reason))
+            for topic in topics:
+                await topic.publish(b"today")
+            found = [names(await take(order, 3)) for order in orders]
+            assert all(order == found[0] for order in found)
+            assert 77 not in {source for source, _, _ in found[0]}
+            for topic in topics:
+                assert topic.statistics()["epto.refused"] >= 1
 
     run(main())

@@ -4,8 +4,11 @@ from random import Random
 from typing import Any
 
 from epicast.core import Peer
+from epicast.protocols.catalog import stack_factory
 from epicast.protocols.cyclon import Cyclon, CyclonConfig
 from epicast.protocols.cyclon.messages import Entry, JoinSwap
+from epicast.sim.latency import ConstantLatency
+from epicast.sim.simulation import Simulation
 from tests.protocols.harness import MS, Network
 from tests.protocols.single import Single
 
@@ -43,3 +46,17 @@ def in_degrees(network: Network) -> dict[int, int]:
             if peer in counts:
                 counts[peer] += 1
     return counts
+
+
+def twenty(contact_behind: int, **settings: Any) -> Simulation:
+    """Nodes 1 to 20 with small views; each joined a second after the last, by the one so far
+    behind it."""
+    config = CyclonConfig(view_size=6, shuffle_length=4, **settings)
+    simulation = Simulation(7, latency=ConstantLatency(10 * MS))
+    factory = stack_factory(["cyclon"], {"cyclon": config})
+    for identity in range(1, 21):
+        contact = max(1, identity - contact_behind)
+        contacts = [simulation.nodes[contact].peer] if identity > 1 else []
+        simulation.add_node(factory, contacts, identity)
+        simulation.run_for(1000 * MS)
+    return simulation

@@ -1,24 +1,14 @@
 """Two sides that forgot each other find together again."""
 
-from epicast.protocols.catalog import stack_factory
-from epicast.protocols.cyclon import CyclonConfig
 from epicast.sim.checkers import overlay
-from epicast.sim.latency import ConstantLatency
 from epicast.sim.simulation import Simulation
+from tests.protocols.cyclon.nodes import twenty
 
 SECOND = 1_000_000_000
 
 
 def split_and_mend(contact_every: int) -> Simulation:
-    config = CyclonConfig(
-        view_size=6, shuffle_length=4, shuffle_period_ns=SECOND, contact_every=contact_every
-    )
-    simulation = Simulation(7, latency=ConstantLatency(10_000_000))
-    factory = stack_factory(["cyclon"], {"cyclon": config})
-    for identity in range(1, 21):
-        contacts = [simulation.nodes[max(1, identity - 3)].peer] if identity > 1 else []
-        simulation.add_node(factory, contacts, identity)
-        simulation.run_for(SECOND)
+    simulation = twenty(3, shuffle_period_ns=SECOND, contact_every=contact_every)
 
     def between_odd_and_even(source: int, target: int) -> bool:
         return source % 2 != target % 2

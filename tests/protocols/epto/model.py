@@ -19,11 +19,20 @@ def key(entry: Entry) -> tuple[int, int]:
 
 class Model:
     def __init__(
-        self, source: int, ttl: int, logical: bool, max_ahead: int, extra: int, repeats: bool
+        self,
+        source: int,
+        ttl: int,
+        logical: bool,
+        max_ahead: int,
+        extra: int,
+        repeats: bool,
+        hop: int,
     ) -> None:
         self.source, self.ttl, self.logical, self.max_ahead = source, ttl, logical, max_ahead
         self.wait = (2 if logical else 1) * ttl + extra
         self.repeats = repeats
+        self.hop = hop
+        """By how much a hop makes an event older; if it does not, its age here is passed on."""
         self.highest = 0
         self.next_ball: dict[Entry, int] = {}
         self.received: dict[Entry, int] = {}
@@ -35,11 +44,13 @@ class Model:
         self.delivered: list[Entry] = []
         self.last = BEFORE_ALL
         self.refused = 0
+        self.waiting: dict[Entry, int] = {}
+        """What could be delivered in the last round, and was not or was, with its ttl."""
 
     def publish(self, wall: int, first: int, rows: int) -> Entry:
         self.highest = self.highest + 1 if self.logical else max(wall, self.highest + 1)
         entry = (self.highest, self.source, first, rows)
-        self.next_ball[entry] = 0
+        self.next_ball[entry] = 1 - self.hop
         return entry
 
     def receive(self, wall: int, ball: dict[Entry, int]) -> None:
@@ -54,7 +65,7 @@ class Model:
 
     def round(self, wall: int) -> tuple[dict[Entry, int], list[Entry]]:
         """The ball that is sent, and what is delivered."""
-        heard = {entry: ttl + 1 for entry, ttl in self.next_ball.items()}
+        heard = {entry: ttl + self.hop for entry, ttl in self.next_ball.items()}
         self.next_ball = {}
         for entry in self.received:
             self.received[entry] += 1
@@ -70,6 +81,8 @@ class Model:
             if key(entry) <= self.last:
                 self.passed[entry] = max(self.passed.get(entry, 0), min(ttl, self.ttl))
         ages = self.passed | self.received
+        if not self.hop:
+            heard = {entry: ages[entry] for entry in heard}
         ball = {
             entry: ttl
             for entry, ttl in heard.items()
@@ -79,6 +92,7 @@ class Model:
             for entry, ttl in self.received.items():
                 if entry not in heard and ttl <= self.ttl:
                     ball[entry] = ttl
+        self.waiting = dict(self.received)
         new: list[Entry] = []
         for entry in sorted(self.received, key=key):
             too_early = not self.logical and entry[0] > wall

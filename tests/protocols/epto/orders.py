@@ -2,6 +2,7 @@
 
 Every node runs beside the dumb model, gets the same balls at the same times, and must send and
 deliver the same. At the end the properties of section 5.2.2 are checked from what was delivered.
+With early readers, applications that apply early events and roll back follow each round.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from random import Random
 
 from epicast.core import Effects, EventBatch, Peer, Publication, Recovered
 from epicast.core.effects import Notice
-from epicast.protocols.epto import Epto, EptoConfig, Missing
+from epicast.protocols.epto import EarlyReader, EarlyStep, Epto, EptoConfig, Missing
 from epicast.protocols.epto.messages import Ball
 from epicast.protocols.membership import FullMembership
+from tests.protocols.epto.early_model import Application, Places
 from tests.protocols.epto.model import Entry, Model
 
 PERIOD = 1_000_000
@@ -29,7 +31,7 @@ class Node:
         self.protocol = Epto(Peer(identity), config, Random(rng.getrandbits(32)), sampler)
         self.model = Model(
             identity, config.ttl, config.clock == "logical", MAX_AHEAD, config.extra_rounds,
-            config.system_size <= 16,
+            config.system_size <= 16, 0 if config.adaptive_period else 1,
         )  # fmt: skip
         self.fx = Effects()
         self.fx.wall_offset = 10**9 + rng.choice((0, 0, 1, 5, 30)) * rng.randrange(PERIOD)
@@ -37,21 +39,71 @@ class Node:
         self.next_number = 1
         self.order: list[tuple[int, int, bytes]] = []
         self.holes: set[tuple[int, int]] = set()
+        self.places: Places | None = None
+        self.readers: dict[int, tuple[EarlyReader, Application]] = {}
+        self.left: list[Application] = []
 
     def collect(self) -> None:
         """Take up what was delivered and reported missing."""
         for batch in self.fx.deliveries:
-            payloads = iter(batch.payloads())
-            for run in batch.runs:
-                for number in range(run.first, run.first + run.count):
-                    self.order.append((run.publisher, number, next(payloads)))
+            self.order += events_of(batch)
         for operation in self.fx.operations:
+            if isinstance(operation, Notice) and isinstance(operation.value, EarlyStep):
+                self._apply(operation.value)
             if isinstance(operation, Notice) and isinstance(operation.value, Missing):
                 gap = operation.value
                 new = {(gap.source, number) for number in range(gap.first, gap.last + 1)}
                 assert not new & self.holes, f"reported twice: {gap}"
                 self.holes |= new
         self.fx.clear()
+
+    def _apply(self, step: EarlyStep) -> None:
+        _, application = self.readers[step.reader]
+        application.revise(step.revised)
+        if step.batch is not None:
+            place = application.since + len(application.applied) + 1
+            assert step.batch.first == place, "numbered by the place in the order"
+            application.apply(events_of(step.batch))
+        application.confirm(step.confirmed)
+
+    def change_readers(self, rng: Random) -> None:
+        """Before a round: some come, some go, some begin anew."""
+        early = self.protocol.early
+        if self.places is None:
+            self.places = Places(self.model)
+            self.protocol.pending()
+        if len(self.readers) < 3 and rng.random() < 0.5:
+            reader = early.add(rng.choice((0.052, 0.31, 0.61, 0.83)))
+            application = Application(reader.probability, self.places, len(self.order))
+            self.readers[reader.number] = (reader, application)
+        for reader, application in list(self.readers.values()):
+            fate = rng.random()
+            if fate < 0.03:
+                early.remove(reader)
+                del self.readers[reader.number]
+                self.left.append(application)
+            elif fate < 0.06:
+                reader.restart()
+                application.restart()
+
+    def check_readers(self, wall: int, new: list[Entry]) -> None:
+        assert self.places is not None
+        self.places.round(wall, new)
+        for _, application in self.readers.values():
+            application.check(wall, new, self.order)
+        stable = [each.stable for each in self.protocol.pending()]
+        wanted = [self.places.likely(entry) for entry in self.places.ages]
+        assert len(stable) == len(wanted)
+        assert all(abs(one - other) < 1e-6 for one, other in zip(stable, wanted, strict=True))
+
+
+def events_of(batch: EventBatch) -> list[tuple[int, int, bytes]]:
+    payloads = iter(batch.payloads())
+    return [
+        (run.publisher, number, next(payloads))
+        for run in batch.runs
+        for number in range(run.first, run.first + run.count)
+    ]
 
 
 def entries(ball: Ball) -> dict[Entry, int]:
@@ -64,20 +116,27 @@ def entries(ball: Ball) -> dict[Entry, int]:
     }
 
 
+def balls(node: Node) -> list[tuple[list[int], Ball]]:
+    """What the node sends, probes left out, and to whom."""
+    return [
+        (targets, message) for targets, message, _ in node.fx.sends if isinstance(message, Ball)
+    ]
+
+
 def payload(source: int, number: int) -> bytes:
     return b"%d/%d" % (source, number) * (number % 3)
 
 
-def run_orders(seed: int) -> None:
+def run_orders(seed: int, *, early: bool = False) -> dict[int, Node]:
     """Raises AssertionError if anything is not as it should be."""
-    rng = Random(seed)
+    rng, readers_rng = Random(seed), Random(-seed)
     ids = list(IDS[: rng.randint(2, 4)])
     config = EptoConfig(
         clock=rng.choice(("global", "logical")),
         system_size=rng.choice((len(ids), 100)),
         ttl=rng.randint(1, 3),
         extra_rounds=rng.randint(0, 1),
-        adaptive_period=False,
+        adaptive_period=rng.random() < 0.5,  # latencies are never measured: hops age nothing
         idle_fanout=0,
         round_period_ns=PERIOD,
         max_clock_ahead_ns=MAX_AHEAD,
@@ -98,7 +157,7 @@ def run_orders(seed: int) -> None:
     for identity, node in nodes.items():
         node.protocol.on_start(0, (), Recovered(), node.fx)
         at(rng.randrange(PERIOD), identity, "round")
-        for _ in range(rng.randint(0, 4)):
+        for _ in range(rng.randint(0, 4) * (1 + 3 * early)):
             at(rng.randrange(publish_until), identity, "publish")
     end = publish_until + 40 * PERIOD
     while agenda and agenda[0][0] < end:
@@ -108,15 +167,19 @@ def run_orders(seed: int) -> None:
         if what == "publish":
             _publish(node, identity, now, rng.randint(1, 4))
         elif what == "round":
+            if early:
+                node.change_readers(readers_rng)
             ball, new = node.model.round(wall)
             node.protocol.on_deadline(now, "round", node.fx)
             _compare(node, ball, new)
-            for targets, message, _ in node.fx.sends:
+            for targets, message in balls(node):
                 for target in targets:
                     if rng.random() >= loss:
                         delay = int(rng.random() * slowest * PERIOD)
                         at(now + delay, target, message)
             node.collect()
+            if early:
+                node.check_readers(wall, new)
             at(now + int(node.period * rng.uniform(0.8, 1.2)), identity, "round")
         else:
             assert isinstance(what, Ball)
@@ -124,6 +187,7 @@ def run_orders(seed: int) -> None:
             node.protocol.on_messages(now, 1, (what,), node.fx)
             node.collect()
     _judge(nodes)
+    return nodes
 
 
 def _publish(node: Node, identity: int, now: int, rows: int) -> None:
@@ -138,7 +202,7 @@ def _publish(node: Node, identity: int, now: int, rows: int) -> None:
 
 def _compare(node: Node, ball: dict[Entry, int], new: list[Entry]) -> None:
     sent: dict[Entry, int] = {}
-    for _, message, _ in node.fx.sends:
+    for _, message in balls(node):
         sent |= entries(message)
     assert sent == ball
     delivered = [

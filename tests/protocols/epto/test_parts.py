@@ -2,13 +2,16 @@
 
 from random import Random
 
+import numpy as np
 import pytest
 
-from epicast.core import ConfigError
+from epicast.core import ConfigError, EventBatch
 from epicast.protocols.epto import EptoConfig
 from epicast.protocols.epto.clocks import GlobalClock, LogicalClock
 from epicast.protocols.epto.pace import Pace
-from epicast.protocols.epto.sizing import SAMPLES, SizeEstimate, fanout_for, stability, ttl_for
+from epicast.protocols.epto.sizing import SAMPLES, SizeEstimate, fanout_for, ttl_for
+from epicast.protocols.epto.sources import Sources
+from epicast.protocols.epto.store import EventStore, _ascending
 
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
@@ -21,12 +24,6 @@ HOUR = 3600 * SECOND
 )  # fmt: skip
 def test_fanout_and_ttl_follow_from_the_size(size: int, fanout: int, ttl: int) -> None:
     assert (fanout_for(size), ttl_for(size)) == (fanout, ttl)
-
-
-def test_an_event_becomes_stable_within_ttl_rounds() -> None:
-    found = stability(500, fanout_for(500), ttl_for(500))
-    assert found == sorted(found)
-    assert found[1] < 1e-6 and found[ttl_for(500)] > 0.999
 
 
 def gossip_sizes(estimates: list[SizeEstimate], rounds: int, rng: Random) -> None:
@@ -125,3 +122,33 @@ def test_settings_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=next(iter(wrong))):
             EptoConfig(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("times", [1, 7, 1 << 40])
+def test_new_entries_are_sorted_by_time_then_source(times: int) -> None:
+    rng = np.random.default_rng(times)
+    stamps, sources = rng.integers(0, times, 200), rng.permutation(200)
+    expected = sorted(range(200), key=lambda i: (stamps[i], sources[i]))
+    assert _ascending(stamps, sources).tolist() == expected
+
+
+def test_what_is_delivered_cannot_be_changed_by_who_gets_it() -> None:
+    store = EventStore(100, 10_000)
+    for number, source in enumerate((7, 5), 1):
+        store.publish(number, source, EventBatch.build(source, 1, [b"ab", b"c" * number]))
+    store.begin_round(4, 1)
+    batch = store.batch(0, 2, 11)
+    assert [event.payload for event in batch.events()] == [b"ab", b"c", b"ab", b"cc"]
+    assert (batch.first, batch.last, batch.times.tolist()) == (11, 14, [1, 1, 2, 2])
+    assert [(run.publisher, run.first, run.count) for run in batch.runs] == [(7, 1, 2), (5, 1, 2)]
+    assert batch.data.readonly and not batch.times.flags.writeable
+    assert EventBatch.decode(b"".join(batch.encode())) == batch
+
+
+def test_sources_are_found_again_however_many_they_become() -> None:
+    sources = Sources(max_sources=1 << 16)
+    for source in range(1, 2000):
+        sources.passed(source << 50 | source, source, 1, 1)
+    assert len(sources) == 1999 and not sources.forgotten
+    assert all(sources.last_of(source << 50 | source) == source for source in range(1, 2000))
+    assert sources.last_of(2000) == 0

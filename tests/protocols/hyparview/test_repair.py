@@ -247,6 +247,20 @@ def test_failed_neighbour_is_tried_again_later_with_high_priority():
     assert single.protocol.timers.deadline("reconnect") == NEVER
 
 
+def test_failed_neighbour_is_tried_again_even_with_a_full_view():
+    """Halves of a partition that are as large as a view is would never find each other again."""
+    single = node_with(active=10)
+    single.down(3)
+    single.receive(11, Neighbor(Peer(11), high_priority=True))
+    assert len(single.told) == 10
+    single.fire("reconnect")
+    assert asked(single) == 3
+    single.receive(3, NeighborReply(True))
+    assert 3 in single.told
+    assert len(single.told) == 10
+    assert len(single.sent(Disconnect)) == 1
+
+
 def test_failed_neighbour_is_not_tried_for_ever():
     single = node_with(active=8, reconnect_attempts=2, keep_alive_period_ns=0)
     single.down(3)

@@ -141,6 +141,23 @@ def test_an_isolated_node_subscribes_again():
     assert in_degrees(network)[7] > 0
 
 
+def test_a_subscription_that_nobody_keeps_is_made_again():
+    single = node(1, 2, contacts=(5,), heartbeat_period_ns=SECOND, lease_ns=300 * SECOND)
+    single.receive(1, wire.Kept())
+    single.fire("lease")  # nothing comes of this one: it may have gone to a contact that has left
+    again = []
+    for _ in range(4):
+        single.wait(SECOND)
+        again += single.sent(wire.Subscription)
+        single.receive(1, wire.Heartbeat())
+    assert len(again) == 2
+    single.receive(2, wire.Kept())
+    for _ in range(5):
+        single.wait(SECOND)
+        assert not single.sent(wire.Subscription)
+        single.receive(1, wire.Heartbeat())
+
+
 def test_a_node_whose_neighbours_and_contacts_are_all_gone_asks_former_neighbours():
     single = node(1, 2, contacts=(5,), lease_ns=10 * SECOND, heartbeat_period_ns=SECOND)
     asked = set()

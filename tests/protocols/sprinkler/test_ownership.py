@@ -47,6 +47,26 @@ def test_an_unknown_publisher_that_has_something_unanswered_is_not_taken_at_its_
     assert isinstance(take(owned, publish(8, 7, settled=0)), EventBatch)
 
 
+def test_an_owner_started_again_answers_nothing_behind_what_it_has_not_seen_yet():
+    """An acknowledgement speaks for everything before it, which may have asked for more regions: an
+    owner that has stored it, and knows only that, must not say so in passing."""
+    owned = owner({99: 540})
+    assert code(take(owned, publish(481, 60, settled=388))) == RefusalCode.GAP
+    assert code(take(owned, publish(541, 10, settled=388))) == RefusalCode.GAP
+    assert isinstance(take(owned, publish(389, 92, settled=388)), Pending)
+    assert isinstance(take(owned, publish(481, 60, settled=388)), Pending)
+    assert isinstance(take(owned, publish(541, 10, settled=388)), EventBatch)
+
+
+def test_who_becomes_the_head_again_has_seen_nothing():
+    owned = owner()
+    take(owned, publish(1, 10))
+    owned.stabilise(10)
+    owned.retire()
+    assert code(take(owned, publish(6, 5, settled=0))) == RefusalCode.GAP
+    assert isinstance(take(owned, publish(1, 5, settled=0)), Pending)
+
+
 def test_behind_what_was_refused_for_good_the_publisher_goes_on():
     owned = owner()
     take(owned, publish(1, 3))

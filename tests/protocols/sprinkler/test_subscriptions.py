@@ -83,6 +83,33 @@ def test_what_was_had_already_is_reported_too():
     assert reports(subscription) == [4]
 
 
+def test_what_was_had_already_takes_no_room_on_the_way_to_the_subscriber():
+    """Who is given nothing of it reports nothing of it, and would be waited for without end."""
+    subscription = Subscription(1, STREAM, 1, 0, 16 * events(1).wire_size())
+    subscription.take(events(1, 3))
+    for _ in range(20):
+        assert subscription.take(events(1, 2)) is None
+    assert subscription.in_flight == events(1, 3).wire_size()
+    assert numbers([subscription.take(events(2, 3))]) == [4]
+    assert subscription.in_flight == events(1, 3).wire_size() + events(4).wire_size()
+    subscription.consumed(4)
+    assert subscription.in_flight == 0
+    assert reports(subscription) == [4]  # all that came, not only what was new
+
+
+def test_trifles_are_reported_with_the_next_poll():
+    """What the proxy sent may have been large, and little of it new: it waits for this report."""
+    us = behind(100)
+    us.receive(Y, Events(2, (events(1, 3),)))
+    us.protocol.consumed(2, 3)
+    us.call("on_timer")
+    assert us.sent(Consumed) == []
+    us.fire("poll")
+    assert us.sent(Consumed) == [(Y, Consumed(2, 1, 3))]
+    us.fire("poll")
+    assert us.sent(Consumed) == []
+
+
 def test_a_late_word_about_an_earlier_epoch_consumes_nothing_of_this_one():
     subscription = Subscription(1, STREAM, 1, 0, 1000)
     subscription.take(events(1, 90))

@@ -17,11 +17,12 @@ class Case:
     """A stream of a chain, followed by a region with one proxy; a publisher and a reader."""
 
     def __init__(self, *, synced: bool = True, policy: GcPolicy | None = None) -> None:
-        self.members = [A, B]
+        self.members = self.listed = [A, B]
         self.policy = policy or GcPolicy()
         self.truth = ChainedTruth(
-            "s", "r1", self.policy, synced=synced, on_files=True, members=lambda: self.members
-        )
+            "s", "r1", self.policy, synced=synced, on_files=True, members=lambda: self.members,
+            listed=lambda: self.listed,
+        )  # fmt: skip
         regions = {A: "r1", B: "r1", C: "r1", "r2": "r2"}
         on_files = {"r1": True, "r2": True}
         self.oracles = Oracles({STREAM: self.truth}, on_files, regions, self._listed)
@@ -33,7 +34,7 @@ class Case:
             self.oracles.on_began(replica, STREAM, EPOCH, keeps=False)
 
     def _listed(self, region: str) -> list[str]:
-        return self.members if region == "r1" else [region]
+        return self.listed if region == "r1" else [region]
 
     def begin(self, replica: str, epoch: int) -> None:
         self.oracles.on_began(replica, STREAM, epoch, keeps=True)
@@ -94,6 +95,17 @@ def test_acknowledged_before_the_tail_has_it(case):
     case.store(case.publish(1, 3), A)
     with broken("r1/2, which is in the chain"):
         case.acknowledge(1, 3, 3)
+
+
+def test_an_acknowledgement_that_comes_when_the_chain_is_down_is_that_of_the_chain(case):
+    """Who was removed from it has numbered the same differently."""
+    someone = EventBatch.build(STREAM, 1, [b"other"])
+    case.oracles.on_publish(51, someone)
+    case.store(someone.renumbered(STREAM, EPOCH, 1, 0, (Run(51, 1, 1),)), A)
+    case.store(case.publish(1, 3, at=2), A)
+    case.store(case.publish(1, 3), B)
+    case.listed, case.members = [B], []
+    case.acknowledge(1, 3, 3)
 
 
 def test_stored_in_another_region_before_the_tail_has_it(case):

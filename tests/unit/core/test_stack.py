@@ -1,6 +1,6 @@
 """Stacks: what is tagged, what passes between layers and when, and stacks inside stacks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -15,10 +15,14 @@ from epicast.core import (
     Group,
     InvariantViolation,
     Layered,
+    Message,
+    NodeId,
     Peer,
+    Protocol,
     Publication,
     Recovered,
     Stack,
+    handles,
 )
 from epicast.core import effects as fx_module
 from epicast.core import stack as stack_module
@@ -72,6 +76,43 @@ def test_messages_reach_the_layer_they_name_in_order() -> None:
         ("bottom", "messages", (9, [Note("b")])),
         ("top", "messages", (9, [Note("c")])),
     ]
+
+
+class Handling(Protocol[None]):
+    """Leaves it to its base class to call the handler."""
+
+    def __init__(self) -> None:
+        super().__init__(NODE, None, Random(1))
+        self.log: list[str] = []
+
+    @handles(Note)
+    def _handle_note(self, now: int, source: NodeId, note: Note, fx: Effects) -> None:
+        self.log.append(note.text)
+
+
+class Counting(Handling):
+    """Does more with messages than that."""
+
+    def on_messages(
+        self, now: int, source: NodeId, messages: Sequence[AnyMessage], fx: Effects
+    ) -> None:
+        self.log.append("counted")
+        super().on_messages(now, source, messages, fx)
+
+
+class Unexpected(Message):
+    pass
+
+
+def test_handlers_are_called_directly_unless_a_layer_takes_messages_itself() -> None:
+    fx, handling, counting = Effects(), Handling(), Counting()
+    stack = Stack(NODE, Random(1), (handling, counting))
+    stack.on_start(0, (), Recovered(), fx)
+    messages = (Layered(0, Note("a")), Layered(1, Note("b")), Layered(0, Unexpected()))
+    stack.on_messages(0, 9, messages, fx)
+    assert handling.log == ["a"] and counting.log == ["counted", "b"]
+    (drop,) = fx.operations
+    assert isinstance(drop, Drop) and (drop.reason, drop.peer) == ("unexpected Unexpected", 9)
 
 
 @pytest.mark.parametrize("message", [Layered(2, Note("x")), Note("x")])

@@ -10,7 +10,8 @@ from typing import Any
 
 from epicast.client.addresses import parse_contacts
 from epicast.client.credentials import TlsOptions, credentials
-from epicast.client.topics.peer import PeerNode, PeerOptions
+from epicast.client.topics.options import PeerOptions
+from epicast.client.topics.peer import PeerNode
 from epicast.core import ConfigError
 from epicast.deployment import Geoplex, load_geoplex, parse_address
 from epicast.deployment.addresses import Address

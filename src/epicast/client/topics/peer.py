@@ -9,65 +9,31 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
-from msgspec import Struct
-
 from epicast.client.addresses import address_towards, parse_contacts
-from epicast.client.credentials import Credentials
 from epicast.client.errors import AccessDenied, Closed
 from epicast.client.topics.contacts import ContactSeeker
-from epicast.client.topics.subscription import Gap
+from epicast.client.topics.items import Gap
+from epicast.client.topics.options import PeerOptions, check_contacts
 from epicast.client.topics.topic import Topic
 from epicast.core import MAX_NODE_ID, Config, ConfigError, EpicastError, EventBatch, NodeId, Peer
 from epicast.core.effects import Publication
 from epicast.core.host import Host, HostConfig
-from epicast.deployment import Action, Geoplex, topic_id
+from epicast.deployment import Action, topic_id
 from epicast.deployment.addresses import Address
 from epicast.deployment.naming import NAME_RULE, is_name
-from epicast.deployment.sections import MAX_CONTACTS
-from epicast.protocols.epto import Missing, Pending
+from epicast.protocols.epto import EarlyStep, Missing, Pending
 from epicast.protocols.epto.topic import OrderedTopic
 from epicast.protocols.topic_modes import (
     DEFAULT_MODE,
-    ORDERED_MODE,
     checked_config,
     declared_config,
     topic_mode,
 )
 from epicast.runtime import NodeDriver
 from epicast.runtime.gate import NeighbourGate, Security
-from epicast.runtime.limits import Limits
 from epicast.runtime.waiting import Outcome, end_task, spawn
 
 LOOPBACK = "127.0.0.1"
-
-
-class PeerOptions(Struct, frozen=True, kw_only=True):
-    """See `join`."""
-
-    host: str = ""
-    """Where it listens; empty: the address of this machine towards `towards`, or loopback."""
-    port: int = 0
-    towards: Address | None = None
-    contacts: tuple[Address, ...] = ()
-    cluster: str
-    geoplex: Geoplex | None = None
-    credentials: Credentials | None = None
-    limits: Limits | None = None
-
-    def __post_init__(self) -> None:
-        check_contacts(self.contacts)
-        proof = self.credentials
-        if proof is not None and not proof.has_certificate:
-            raise ConfigError(
-                "topics over encrypted connections: peers know each other by certificates, not by "
-                "tokens: give tls= one made with `epicast certificate agent`"
-            )
-        if proof is None and self.geoplex is not None and self.geoplex.security is not None:
-            raise ConfigError(
-                f"{self.geoplex.source_name} has a table [security], so topics run over encrypted "
-                "connections: give tls= a certificate made with `epicast certificate agent`, and "
-                "contacts as epicasts://HOST:PORT"
-            )
 
 
 class PeerNode:
@@ -260,6 +226,8 @@ class PeerNode:
         driver, host = self._running
         rng = Random(self._rng.getrandbits(64))
         protocol = topic_mode(topic.mode).make(driver.node, topic.config, rng)
+        if isinstance(protocol, OrderedTopic):
+            topic.early.follow(protocol.order)
         host.add(topic.number, protocol, contacts)
         driver.wake()
 
@@ -284,11 +252,6 @@ class PeerNode:
         return {} if protocol is None else protocol.statistics()
 
     def topic_pending(self, topic: Topic) -> list[Pending]:
-        if topic.mode != ORDERED_MODE:
-            raise ConfigError(
-                f"pending: topic {topic.name!r} has mode {topic.mode!r}, which delivers what comes "
-                f"at once; nothing is pending except in mode {ORDERED_MODE!r}"
-            )
         protocol = None if self._host is None else self._host.protocol(topic.number)
         return protocol.order.pending() if isinstance(protocol, OrderedTopic) else []
 
@@ -301,19 +264,18 @@ class PeerNode:
 
     def _on_notice(self, number: int, value: object) -> None:
         topic = self._topics.get(number)
-        if topic is not None and isinstance(value, Missing):
+        if topic is None:
+            return
+        if isinstance(value, Missing):
             count = value.last - value.first + 1
             topic.receive(Gap(count, value.source, value.first, value.last))
+        elif isinstance(value, EarlyStep):
+            topic.early.receive(value)
 
     def _on_refuse(self, publication: Publication, error: str) -> None:
         topic = self._topics.get(publication.topic)
         if topic is not None:
             topic.on_refuse(publication.first, error)
-
-
-def check_contacts(contacts: Sequence[Address]) -> None:
-    if len(contacts) > MAX_CONTACTS:
-        raise ConfigError(f"contacts: {len(contacts)} are more than {MAX_CONTACTS}; a few will do")
 
 
 def _security(options: PeerOptions) -> Security | None:

@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 
-from msgspec import Struct
-
 from epicast.client.errors import Closed
 from epicast.client.events import events_of
-from epicast.core import ConfigError, EpicastError, Event, EventBatch
+from epicast.client.topics.items import Confirmed, Gap, Revised, TopicItem
+from epicast.core import ConfigError, EpicastError, EventBatch
 from epicast.runtime.waiting import Bell, next_turn
 
 DEFAULT_WINDOW_BYTES = 4 << 20
@@ -24,19 +23,7 @@ _ITEMS_PER_TURN = 2000
 """After so many events without waiting, the rest of the application gets a turn."""
 
 
-class Gap(Struct, frozen=True, gc=False):
-    """So many events are missing here: given up, because this subscription had no room for them;
-    or, if a source is named, a hole in the order of an ordered topic, which did not get them in
-    time."""
-
-    events: int
-    source: int = 0
-    """Whose events first..last are missing, in an ordered topic."""
-    first: int = 0
-    last: int = 0
-
-
-TopicItem = Event | Gap
+Queued = EventBatch | Gap | Confirmed | Revised
 
 
 class TopicSubscription:
@@ -55,7 +42,7 @@ class TopicSubscription:
         self._error: EpicastError | None = None
         self._window_bytes = window_bytes
         self._forget = forget
-        self._queue: deque[EventBatch | Gap] = deque()
+        self._queue: deque[Queued] = deque()
         self._queued_bytes = 0
         self._gap = 0
         self._bell = Bell()
@@ -67,14 +54,17 @@ class TopicSubscription:
 
     def receive(self, batch: EventBatch | Gap) -> None:
         queue = self._queue
-        queue.append(batch)
-        self._queued_bytes += _cost(batch)
+        self._put(batch)
         while self._queued_bytes > self._window_bytes and len(queue) > 1:
             given_up = queue.popleft()
             self._queued_bytes -= _cost(given_up)
             self._gap += _events(given_up)
             self.dropped += _events(given_up)
         self._bell.ring()
+
+    def _put(self, item: Queued) -> None:
+        self._queue.append(item)
+        self._queued_bytes += _cost(item)
 
     def end(self, error: EpicastError | None) -> None:
         """Nothing more will come; what is here can still be read, then `error` is raised."""
@@ -98,7 +88,7 @@ class TopicSubscription:
         finally:
             self._left()
 
-    async def batches(self) -> AsyncIterator[EventBatch | Gap]:
+    async def batches(self) -> AsyncIterator[Queued]:
         """Whole batches, for speed: columns instead of objects."""
         try:
             while (batch := await self.next_batch()) is not None:
@@ -117,7 +107,7 @@ class TopicSubscription:
             item = next(self._at_hand, None)
         return item
 
-    async def next_batch(self, timeout: float | None = None) -> EventBatch | Gap | None:
+    async def next_batch(self, timeout: float | None = None) -> Queued | None:
         """A batch as a whole; None if the subscription was closed, or none came in time."""
         if self._turn_items >= _ITEMS_PER_TURN:
             self._turn_items = 0
@@ -142,10 +132,10 @@ class TopicSubscription:
         batch = await self.next_batch(timeout)
         if batch is None:
             return False
-        self._at_hand = iter([batch] if isinstance(batch, Gap) else events_of(batch))
+        self._at_hand = iter(events_of(batch) if isinstance(batch, EventBatch) else [batch])
         return True
 
-    def _take(self) -> EventBatch | Gap | None:
+    def _take(self) -> Queued | None:
         if self._gap:  # what was given up is older than all that is here
             gap, self._gap = Gap(self._gap), 0
             return gap
@@ -182,12 +172,12 @@ class TopicSubscription:
             self.close()
 
 
-def _events(item: EventBatch | Gap) -> int:
-    return item.events if isinstance(item, Gap) else item.rows
+def _events(item: Queued) -> int:
+    return item.rows if isinstance(item, EventBatch) else item.events
 
 
-def _cost(batch: EventBatch | Gap) -> int:
+def _cost(item: Queued) -> int:
     """What it keeps alive."""
-    if isinstance(batch, Gap):
+    if not isinstance(item, EventBatch):
         return _BATCH_BYTES
-    return _BATCH_BYTES + max(batch.pinned_bytes, batch.wire_size())
+    return _BATCH_BYTES + max(item.pinned_bytes, item.wire_size())

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from epicast.client.checking import EventChecks, invalid
 from epicast.client.errors import Closed, JoinFailed, PublishRefused
 from epicast.client.topics.contacts import ContactSeeker
-from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES, Gap, TopicSubscription
-from epicast.core import Config, EpicastError, EventBatch, Peer
+from epicast.client.topics.early import EarlySubscription, EarlySubscriptions
+from epicast.client.topics.items import Gap
+from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES, TopicSubscription
+from epicast.core import Config, ConfigError, EpicastError, EventBatch, Peer
 from epicast.deployment.addresses import Address
 from epicast.protocols.epto import Pending
-from epicast.protocols.topic_modes import topic_mode
+from epicast.protocols.topic_modes import ORDERED_MODE, topic_mode
 from epicast.runtime.waiting import Bell, end_task, next_turn, spawn, until_done
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class Topic:
         self._runs = False
         self._over: EpicastError | None = None
         self._news = Bell()
+        self.early = EarlySubscriptions()
         self._subscriptions: list[TopicSubscription] = []
         self._dropped = 0
         self._refusals: dict[int, str | None] = {}
@@ -251,20 +254,34 @@ class Topic:
 
     # -- subscribing -----------------------------------------------------------------------------
 
-    def subscribe(self, *, window_bytes: int = DEFAULT_WINDOW_BYTES) -> TopicSubscription:
+    def subscribe(
+        self, *, early: float | None = None, window_bytes: int = DEFAULT_WINDOW_BYTES
+    ) -> TopicSubscription:
         """What is delivered from now on, in the order it is; the node's own events too.
 
         `window_bytes` bounds what is held that the application has not asked for. Beyond it the
         oldest is given up, and a `Gap` stands for it.
+
+        With `early`, a probability, events of an ordered topic come as soon as each is so likely to
+        be in its final place. `Confirmed` says later which are, and `Revised` which are not and are
+        to be rolled back: what is right follows.
         """
         self._raise_over()
-        subscription = TopicSubscription(window_bytes, self._forget)
+        subscription: TopicSubscription
+        if early is None:
+            subscription = TopicSubscription(window_bytes, self._forget)
+        else:
+            self._require_order("early")
+            subscription = EarlySubscription(early, window_bytes, self._forget)
+            self.early.add(subscription)
         self._subscriptions.append(subscription)
         return subscription
 
     def _forget(self, subscription: TopicSubscription) -> None:
         if subscription in self._subscriptions:
             self._subscriptions.remove(subscription)
+            if isinstance(subscription, EarlySubscription):
+                self.early.remove(subscription)
             self._dropped += subscription.dropped
 
     def receive(self, batch: EventBatch | Gap) -> None:
@@ -273,8 +290,16 @@ class Topic:
 
     def pending(self) -> list[Pending]:
         """Of an ordered topic: events that are known and not delivered yet, in order, each with the
-        probability that every peer has it. As of the last round."""
+        probability that this is its final place. As of the last round."""
+        self._require_order("pending")
         return self._node.topic_pending(self)
+
+    def _require_order(self, what: str) -> None:
+        if self.mode != ORDERED_MODE:
+            raise ConfigError(
+                f"{what}: topic {self.name!r} has mode {self.mode!r}, which delivers what comes at "
+                f"once; nothing waits to be ordered except in mode {ORDERED_MODE!r}"
+            )
 
     def statistics(self) -> Mapping[str, int | float]:
         """Counters of the topic's protocol, and what is held here."""

@@ -20,6 +20,13 @@ and puts the joiner in its place. The joiner has a full view at once, stands in 
 anybody else, and a contact that everybody joins through does not become the hub of a star. A node
 with a free place gives an entry of itself and loses none, which is how the first views grow.
 
+Where peers come and go faster than that, views may be looked after (`ping_period_ns`, off as in
+the paper): every neighbour that has not spoken by itself is asked whether it is there. One that
+has not answered for a period is passed over, neither sampled nor given to others; one that never
+does is thrown out, if any other does: a node whose network is gone keeps what it has. The place is
+for who asks next: it is alive, and who is in few views finds its way into more. As views forget
+the far side of a split so much faster, those thrown out last are tried now and then like contacts.
+
 The layer above is told of neighbours, but they have no connections: `sample` is what it is for.
 
 Deviations: now and then (`contact_every`) a node shuffles with one of the contacts it was started

@@ -51,3 +51,15 @@ class JoinSwap(Message):
     """To the joiner: the entry whose place it has taken."""
 
     entry: Entry
+
+
+@register(37)
+class Ping(Message):
+    """To a neighbour: are you there?"""
+
+    sender: Peer
+
+
+@register(38)
+class Pong(Message):
+    """Yes."""

@@ -20,14 +20,20 @@ from epicast.protocols.cyclon.messages import (
     JoinRequest,
     JoinSwap,
     JoinWalk,
+    Ping,
+    Pong,
     ShuffleAnswer,
     ShuffleRequest,
 )
 from epicast.protocols.cyclon.view import AgedView
 
+_SHUFFLE = "shuffle"
+_PING = "ping"
+
 
 class Cyclon(Protocol[CyclonConfig]):
-    __slots__ = ("_answered", "_contacts", "_given", "_joins", "_number", "_partner", "_view")
+    __slots__ = ("_answered", "_contacts", "_given", "_joins", "_lost", "_number", "_partner",
+                 "_silent", "_unanswered", "_view")  # fmt: skip
 
     def __init__(self, node: Peer, config: CyclonConfig, rng: Random) -> None:
         super().__init__(node, config, rng)
@@ -40,6 +46,12 @@ class Cyclon(Protocol[CyclonConfig]):
         self._number = 0
         self._answered = 0
         self._joins = 0
+        self._unanswered: dict[NodeId, int] = {}
+        """Pings to neighbours since they were last heard of; below 0: it speaks unasked."""
+        self._silent = 0
+        """Neighbours thrown out because they did not answer."""
+        self._lost: dict[NodeId, Peer] = {}
+        """The last of them: they may be on the far side of a split."""
 
     def on_start(
         self, now: int, contacts: Sequence[Peer], recovered: Recovered, fx: Effects
@@ -47,19 +59,29 @@ class Cyclon(Protocol[CyclonConfig]):
         others = [peer for peer in contacts if peer.id != self.node.id]
         self._contacts = sample(self.rng, others, self.config.max_contacts)
         first = 1 + int(self.rng.random() * self.config.shuffle_period_ns)
-        self.timers.set("shuffle", now + first)
+        self.timers.set(_SHUFFLE, now + first)
+        if self.config.ping_period_ns:
+            self.timers.set(_PING, now + self._stretched(self.config.ping_period_ns))
         self._join(fx)
 
     def on_stop(self, now: int, fx: Effects) -> None:
         """Leaving needs no word: entries of a node that is gone grow old and are thrown out."""
         self.timers.clear()
 
+    def on_deadline(self, now: int, name: str, fx: Effects) -> None:
+        if name == _SHUFFLE:
+            self._shuffle(now, fx)
+        else:
+            self._ping(now, fx)
+
+    def _stretched(self, period_ns: int) -> int:
+        return int(period_ns * (1 + self.config.shuffle_jitter * (2 * self.rng.random() - 1)))
+
     # Shuffling
 
-    def on_deadline(self, now: int, name: str, fx: Effects) -> None:
+    def _shuffle(self, now: int, fx: Effects) -> None:
         config = self.config
-        stretch = 1 + config.shuffle_jitter * (2 * self.rng.random() - 1)
-        self.timers.set("shuffle", now + int(config.shuffle_period_ns * stretch))
+        self.timers.set(_SHUFFLE, now + self._stretched(config.shuffle_period_ns))
         self._view.grow_older()
         if not self._view:
             self._join(fx)
@@ -68,17 +90,18 @@ class Cyclon(Protocol[CyclonConfig]):
         self._partner = self._choose_partner(fx)
         if self._partner.id in self._view:
             self._remove(self._partner.id, fx)
-        entries = self._view.sample(self.rng, config.shuffle_length - 1)
+        entries = self._view.sample(self.rng, config.shuffle_length - 1, self._doubtful())
         self._given = [entry.peer.id for entry in entries]
         request = ShuffleRequest(self.node, self._number, (Entry(self.node, 0), *entries))
         fx.send(self._partner.id, request, DATAGRAM)
 
     def _choose_partner(self, fx: Effects) -> Peer:
-        """The oldest neighbour; now and then a contact, which may be on the far side of a split
-        that both sides have forgotten by now."""
+        """The oldest neighbour; now and then a contact or one that was lost, which may be on the
+        far side of a split that both sides have forgotten by now."""
         every = self.config.contact_every
-        if every and self._contacts and self._number % every == 0:
-            contact = choose(self.rng, self._contacts)
+        contacts = [*self._contacts, *self._lost.values()]
+        if every and contacts and self._number % every == 0:
+            contact = choose(self.rng, contacts)
             if contact.id not in self._view:  # otherwise it is on our side
                 fx.know(contact)
                 return contact
@@ -90,7 +113,8 @@ class Cyclon(Protocol[CyclonConfig]):
     ) -> None:
         if not self._speaks_for_itself(source, message.sender, fx):
             return
-        entries = self._view.sample(self.rng, self.config.shuffle_length)
+        self._spoke(source)
+        entries = self._view.sample(self.rng, self.config.shuffle_length, self._doubtful())
         fx.know(message.sender)
         fx.send(source, ShuffleAnswer(message.number, tuple(entries)), DATAGRAM)
         self._merge(source, message.entries, [entry.peer.id for entry in entries], fx)
@@ -127,11 +151,64 @@ class Cyclon(Protocol[CyclonConfig]):
                 self._remove(given.pop(), fx)
             self._add(entry, fx)
 
+    # Whether neighbours are there
+
+    def _ping(self, now: int, fx: Effects) -> None:
+        """Ask all that have not spoken since the last time; throw out who never answers, unless
+        nobody does: then it is our network that is gone."""
+        self.timers.set(_PING, now + self._stretched(self.config.ping_period_ns))
+        pings = {peer: self._unanswered.get(peer, 0) + 1 for peer in self._view}
+        self._unanswered = pings
+        most = self.config.max_unanswered_pings
+        if any(count <= 1 for count in pings.values()):
+            for peer in [peer for peer, count in pings.items() if count > most]:
+                self._lose(peer, fx)
+        asked = [peer for peer in pings if pings[peer] > 0]
+        if asked:
+            fx.send(asked, Ping(self.node), DATAGRAM)
+
+    def _lose(self, peer: NodeId, fx: Effects) -> None:
+        self._silent += 1
+        self._lost[peer] = self._remove(peer, fx).peer
+        if len(self._lost) > self.config.max_contacts:
+            del self._lost[next(iter(self._lost))]
+
+    @handles(Ping)
+    def _handle_ping(self, now: int, source: NodeId, message: Ping, fx: Effects) -> None:
+        if not self._speaks_for_itself(source, message.sender, fx):
+            return
+        fx.know(message.sender)
+        fx.send(source, Pong(), DATAGRAM)
+        self._spoke(source)
+        full = len(self._view) >= self.config.view_size
+        if self.config.ping_period_ns and not full and source not in self._view:
+            self._add(Entry(message.sender, 0), fx)
+
+    @handles(Pong)
+    def _handle_pong(self, now: int, source: NodeId, message: Pong, fx: Effects) -> None:
+        if source in self._view:
+            self._unanswered[source] = 0
+        else:
+            fx.drop("answer of no neighbour", source)
+
+    def _spoke(self, source: NodeId) -> None:
+        """Unasked: it need not be asked the next time."""
+        if source in self._view:
+            self._unanswered[source] = -1
+
+    def _doubtful(self) -> list[NodeId]:
+        """Neighbours that did not answer within a whole period, unless none did: neither given to
+        anybody nor sampled until they do."""
+        doubtful = [peer for peer, pings in self._unanswered.items() if pings > 1]
+        return doubtful if len(doubtful) < len(self._view) else []
+
     # Joining
 
     def _join(self, fx: Effects) -> None:
-        """Through a contact; without one, through whoever we spoke to last."""
-        contact = choose(self.rng, self._contacts) if self._contacts else self._partner
+        """Through a contact, or one that was lost; without any, through whoever we spoke to
+        last."""
+        contacts = [*self._contacts, *self._lost.values()]
+        contact = choose(self.rng, contacts) if contacts else self._partner
         if contact is None:
             return
         self._joins += 1
@@ -144,7 +221,8 @@ class Cyclon(Protocol[CyclonConfig]):
     ) -> None:
         if not self._speaks_for_itself(source, message.joiner, fx):
             return
-        walkers = self._view.sample_ids(self.rng, self.config.view_size, (source,))
+        barred = (source, *self._doubtful())
+        walkers = self._view.sample_ids(self.rng, self.config.view_size, barred)
         if walkers:
             fx.send(walkers, JoinWalk(message.joiner, self.config.join_walk_length), DATAGRAM)
         if len(self._view) < self.config.view_size:
@@ -154,7 +232,8 @@ class Cyclon(Protocol[CyclonConfig]):
     def _handle_join_walk(self, now: int, source: NodeId, message: JoinWalk, fx: Effects) -> None:
         joiner = message.joiner
         ttl = min(message.ttl, self.config.join_walk_length)
-        onward = self._view.sample_ids(self.rng, 1, (joiner.id,)) if ttl > 0 else ()
+        barred = (joiner.id, *self._doubtful())
+        onward = self._view.sample_ids(self.rng, 1, barred) if ttl > 0 else ()
         if onward:
             fx.send(onward[0], JoinWalk(joiner, ttl - 1), DATAGRAM)
         elif joiner.id != self.node.id:
@@ -179,11 +258,13 @@ class Cyclon(Protocol[CyclonConfig]):
 
     def _add(self, entry: Entry, fx: Effects) -> None:
         self._view.add(entry)
+        self._lost.pop(entry.peer.id, None)
         fx.know(entry.peer)
         fx.neighbor_up(entry.peer.id)
 
     def _remove(self, peer: NodeId, fx: Effects) -> Entry:
         fx.neighbor_down(peer)
+        self._unanswered.pop(peer, None)
         return self._view.pop(peer)
 
     def _speaks_for_itself(self, source: NodeId, claimed: Peer, fx: Effects) -> bool:
@@ -195,7 +276,7 @@ class Cyclon(Protocol[CyclonConfig]):
     # For the layers above, and for measuring
 
     def sample(self, k: int) -> list[NodeId]:
-        return self._view.sample_ids(self.rng, k)
+        return self._view.sample_ids(self.rng, k, self._doubtful())
 
     def neighbors(self) -> list[NodeId]:
         return list(self._view)
@@ -216,4 +297,5 @@ class Cyclon(Protocol[CyclonConfig]):
             "shuffles": self._number,
             "answered": self._answered,
             "joins": self._joins,
+            "silent": self._silent,
         }

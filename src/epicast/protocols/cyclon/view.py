@@ -1,6 +1,6 @@
 """The neighbours of a Cyclon node, each with its age."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from random import Random
 
 from epicast.core import NodeId, Peer
@@ -31,12 +31,13 @@ class AgedView:
         """Of several, the one that is here for longest."""
         return min(self._entries.values(), key=_birth)[0]
 
-    def sample(self, rng: Random, k: int) -> list[Entry]:
-        period = self._period
-        chosen = sample(rng, list(self._entries.values()), k)
-        return [Entry(peer, period - born) for peer, born in chosen]
+    def sample(self, rng: Random, k: int, excluded: Collection[NodeId] = ()) -> list[Entry]:
+        period, entries = self._period, list(self._entries.values())
+        if excluded:
+            entries = [entry for entry in entries if entry[0].id not in excluded]
+        return [Entry(peer, period - born) for peer, born in sample(rng, entries, k)]
 
-    def sample_ids(self, rng: Random, k: int, excluded: Sequence[NodeId] = ()) -> list[NodeId]:
+    def sample_ids(self, rng: Random, k: int, excluded: Collection[NodeId] = ()) -> list[NodeId]:
         return sample_except(rng, list(self._entries), k, excluded)
 
     def total_age(self) -> int:

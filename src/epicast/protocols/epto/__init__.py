@@ -10,10 +10,11 @@ clock): then everybody has it with high probability. It is delivered once all kn
 are. What comes when the order has passed it is never delivered: total order is certain, agreement
 is likely, and a hole is reported (`Missing`).
 
-How it is kept. Balls and all that is known are columns (`kernels`, `store`): merging, ageing and
-selecting are compiled loops. An entry is a publication, a run of events of one source with one
-timestamp: its events stay together. Sources stamp their entries in strictly ascending order, so
-(timestamp, source) names an entry and is its place in the order.
+How it is kept. Balls and all that is known are columns (`store`, `layout`): merging, ageing and
+selecting are compiled loops (`kernels` for balls, `round_kernels`, `source_kernels`). An entry is a
+publication, a run of events of one source with one timestamp: its events stay together. Sources
+stamp their entries in strictly ascending order, so (timestamp, source) names an entry and is its
+place in the order.
 
 What the paper leaves open, or has wrong:
 
@@ -24,10 +25,18 @@ What the paper leaves open, or has wrong:
 * Events that come with their ttl used up are ordered, not dropped unread. Their ttl counts as TTL
   at most, so that one round of the node's own comes before delivery, as in the printed form: hops
   can be much faster than rounds, and without that round one event in some hundred thousand was
-  missed (docs/decisions/0021).
+  missed. With a global clock one round more is waited for: the first events of a system, which wait
+  for nobody before them, were still missed by one process in some hundred thousand
+  (docs/decisions/0021).
 * An event that this node counts as older than TTL is not passed on, with whatever ttl a slow copy
   of it comes: nodes that start from the ttl of the copy keep it going at the pace of the slowest
   hops, long after everybody has delivered it.
+* Ages are rounds. A hop adds one to the ttl as long as it takes about as long as a round. Where
+  messages are much faster, rounds being no shorter than `min_round_ns`, TTL hops pass in one or
+  two rounds: before an event that was published earlier is sent at all, and so soon that many
+  nodes never pass it on. There a hop adds nothing, only the node's own rounds do, and what is
+  passed on has the age it has here (docs/decisions/0021). With `adaptive_period = false` nobody
+  measures, and a hop adds one.
 * K is at most n - 1, and all peers below 16. n is estimated (`sizing`), raised by its error, and
   counts as 16 at least. Up to 16, where one lost ball could be all there is of an event, a node
   repeats what is waiting while its ttl is not above TTL, whether it was heard of again or not. A
@@ -36,16 +45,23 @@ What the paper leaves open, or has wrong:
   delivered before the node's own clock has come to it; events too far in the future are refused;
   a node whose clock is off from most others' follows them.
 * Rounds are as long as a message takes (`pace`), which nodes measure and tell each other.
-* Who joins listens for TTL rounds; its order begins behind all timestamps there can be by then.
+* Who joins listens for TTL rounds from its first neighbour on: one that nobody knows yet would
+  publish to nobody, and be late. Its order begins behind all timestamps there can be by then.
 
 Balls that fit a few datagrams are sent as such, larger ones over connections.
+
+Early delivery (`early`). Who wants events before their place in the order is certain is given them
+when that is likely enough (`stability`), and told what was confirmed and what was not. It is by the
+same rounds, sends nothing and changes nothing about delivery.
 
 Invariants: entries are in ascending order, those up to the last delivered before all others; no
 more than `max_entries` and `max_buffer_bytes` are held; what is delivered ascends.
 """
 
 from epicast.protocols.epto.config import EptoConfig
+from epicast.protocols.epto.early import EarlyReader, EarlyStep
 from epicast.protocols.epto.pending import Pending
-from epicast.protocols.epto.protocol import Epto, Missing
+from epicast.protocols.epto.protocol import Epto
+from epicast.protocols.epto.sources import Missing
 
-__all__ = ["Epto", "EptoConfig", "Missing", "Pending"]
+__all__ = ["EarlyReader", "EarlyStep", "Epto", "EptoConfig", "Missing", "Pending"]

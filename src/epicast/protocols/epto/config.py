@@ -19,7 +19,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "fanout": (0, 1000),
     "ttl": (0, 60),
     "max_clock_ahead_ns": (_MILLISECOND, 24 * 3600 * _SECOND),
-    "extra_rounds": (0, 1000),
+    "extra_rounds": (AUTOMATIC, 1000),
     "settling_rounds": (AUTOMATIC, 10_000),
     "idle_fanout": (0, 100),
     "max_entries": (16, 1 << 24),
@@ -32,6 +32,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "view_size": (1, 1000),
     "shuffle_length": (1, 100),
     "shuffle_period_ns": (_MILLISECOND, 3600 * _SECOND),
+    "ping_period_ns": (0, 3600 * _SECOND),
 }
 
 
@@ -48,7 +49,8 @@ class EptoConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Between two rounds of a node (δ), 1 ms to 1 h; with `adaptive_period`, before latencies are
     known. Paper: the median latency, 125."""
     adaptive_period: bool = True
-    """Whether the period follows the latencies that nodes measure."""
+    """Whether the period follows the latencies that nodes measure. If not, it is taken to be about
+    as long as a message takes, as in the paper: if it is much longer, events are missed."""
     min_round_ns: Duration = 50 * _MILLISECOND
     """The shortest period it is adapted to. Ours: rounds cost work, whatever the latency."""
     max_round_ns: Duration = 5 * _SECOND
@@ -78,8 +80,9 @@ class EptoConfig(ProtocolConfig, frozen=True, kw_only=True):
     others by more than that follows them. Ours. With `clock = "global"` clocks are assumed to be
     within this of each other; order holds whatever they do, holes appear when they differ by more
     than the time an event takes to be delivered."""
-    extra_rounds: int = 0
-    """Rounds of its own that a node waits beyond those of the paper before it delivers."""
+    extra_rounds: int = AUTOMATIC
+    """Rounds of its own that a node waits beyond those of the paper before it delivers; -1: one
+    with a global clock, none with a logical one, which waits for twice the rounds anyway."""
     settling_rounds: int = AUTOMATIC
     """Rounds in which a node that joins listens before its order begins; -1: TTL and two more."""
 
@@ -93,8 +96,9 @@ class EptoConfig(ProtocolConfig, frozen=True, kw_only=True):
     """A larger event is refused."""
     max_sources: int = 1 << 16
     """Publishers whose last number is remembered, by which holes are found."""
-    max_datagram_bytes: Size = 1200
-    """Of a ball sent as a datagram. Ours: inside an MTU of 1400 with headers."""
+    max_datagram_bytes: Size = 1000
+    """Of a ball sent as a datagram. Ours: inside an MTU of 1400 with headers and what else a node
+    says, of which the estimate of the size has 256 bytes."""
     max_datagrams: int = 4
     """A ball that needs more than so many is sent over connections."""
     max_ball_bytes: Size = 4 << 20
@@ -109,6 +113,10 @@ class EptoConfig(ProtocolConfig, frozen=True, kw_only=True):
     shuffle_period_ns: Duration = _SECOND
     """Between two exchanges. Ours: longer than an answer takes anywhere, since one that comes after
     the next exchange is lost; short, so that samples are fresh."""
+    ping_period_ns: Duration = _SECOND
+    """Between two looks whether neighbours are there; 0: never. Ours: half the balls were lost on
+    neighbours that are gone (docs/decisions/0021), and each look costs a datagram or two of 50
+    bytes per neighbour."""
 
     def __post_init__(self) -> None:
         check_bounds(self, _BOUNDS)

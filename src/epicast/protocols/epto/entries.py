@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epicast.core import EventBatch
+from epicast.protocols.notifications import unpinned
 
 _HEAD = struct.Struct("<qqqqB")
 ENTRY_BYTES = _HEAD.size
@@ -41,7 +42,8 @@ def signed(source: int) -> int:
 
 
 def by_source(batch: EventBatch) -> Iterator[EventBatch]:
-    """What was delivered, in order, as batches of one publisher each under its own numbers."""
+    """What was delivered, in order, as batches of one publisher each under its own numbers. What
+    an application has not read yet is counted by what it keeps in memory: none keeps the rest."""
     if len(batch.runs) == 1:
         run = batch.runs[0]
         yield batch.renumbered(run.publisher, 0, run.first, batch.times.item(0), ())
@@ -50,7 +52,7 @@ def by_source(batch: EventBatch) -> Iterator[EventBatch]:
     for run in batch.runs:
         part = batch.slice(first, first + run.count - 1)
         time = times.item(first - batch.first)
-        yield part.renumbered(run.publisher, 0, run.first, time, ())
+        yield unpinned(part.renumbered(run.publisher, 0, run.first, time, ()))
         first += run.count
 
 

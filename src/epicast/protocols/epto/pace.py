@@ -36,6 +36,11 @@ class Pace:
         self.latency_ns = 0
         """The middle of those measured here."""
 
+    @property
+    def hops_take_rounds(self) -> bool:
+        """Whether a message takes about as long as a round."""
+        return 2 * self.latency_ns >= self.period_ns
+
     def probe(self, now: int) -> int:
         """The number of a probe sent now."""
         self._number += 1

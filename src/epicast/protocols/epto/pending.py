@@ -1,15 +1,13 @@
-"""What is known and not delivered yet, and how sure it is that everybody knows it."""
+"""What is known and not delivered yet, and how sure its place in the order is."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from epicast.core import NodeId
+from epicast.protocols.epto.early import EarlyOrder
 from epicast.protocols.epto.entries import MAX_SOURCE
-from epicast.protocols.epto.sizing import stability
 from epicast.protocols.epto.store import EventStore
-
-_MOST_ROUNDS = 200
 
 
 class Pending(Struct, frozen=True, gc=False):
@@ -23,22 +21,18 @@ class Pending(Struct, frozen=True, gc=False):
     ttl: int
     """Rounds they are known to be under way."""
     stable: float
-    """The probability that every peer has them, by the balls-and-bins model: uniform samples, no
-    loss, rounds as long as a message takes."""
+    """The probability that this is their final place: the share of the events of that age whose
+    place was, among those watched here. Watched is from the first time that somebody asks for this
+    or for early delivery; until then, and for a while after, nothing is known and it is low."""
 
 
-def pending(store: EventStore, size: int, fanout: int) -> list[Pending]:
+def pending(store: EventStore, early: EarlyOrder) -> list[Pending]:
     """In the order they would be delivered in."""
-    ids, ttls = store.waiting()
-    likely = stability(size, fanout, _MOST_ROUNDS)
+    ids, born = store.waiting()
+    ttls = store.round - 1 - born
     return [
-        Pending(
-            source % MAX_SOURCE,
-            first,
-            first + (extent >> 32) - 1,
-            time,
-            max(0, ttl),
-            likely[min(max(0, ttl), _MOST_ROUNDS)],
+        Pending(source % MAX_SOURCE, first, first + (extent >> 32) - 1, time, max(0, ttl), stable)
+        for (time, source, first, extent), ttl, stable in zip(
+            ids.tolist(), ttls.tolist(), early.likely(len(ids)), strict=True
         )
-        for (time, source, first, extent), ttl in zip(ids.tolist(), ttls.tolist(), strict=True)
     ]

@@ -3,8 +3,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from msgspec import Struct
-
 from epicast.core import (
     DATA,
     DATAGRAM,
@@ -18,42 +16,32 @@ from epicast.core import (
     Recovered,
     handles,
 )
+from epicast.protocols.epto.balls import latest_of, next_parts
+from epicast.protocols.epto.beginning import Beginning
 from epicast.protocols.epto.clocks import Clock, GlobalClock, LogicalClock
 from epicast.protocols.epto.config import AUTOMATIC, EptoConfig
+from epicast.protocols.epto.early import EarlyOrder
 from epicast.protocols.epto.entries import ENTRY_BYTES, entry_overhead
+from epicast.protocols.epto.inbox import Inbox
 from epicast.protocols.epto.messages import Ball, Probe, ProbeAnswer
 from epicast.protocols.epto.pace import Pace
 from epicast.protocols.epto.pending import Pending, pending
 from epicast.protocols.epto.sizing import MARGIN, SMALL_SYSTEM, SizeEstimate, fanout_for, ttl_for
-from epicast.protocols.epto.sources import Gaps, Sources
+from epicast.protocols.epto.sources import Gaps, Missing, Sources
 from epicast.protocols.epto.store import EventStore
 from epicast.protocols.notifications import refusal
 
 _ROUND = "round"
-_MAX_BALLS = 64
-_MAX_BALL_BYTES = 16 << 20
-"""Balls that wait to be taken in, and their bytes: more are not left for the next round."""
 _CLOCKS_EVERY = 8
 """A clock that is right is looked at in one ball out of so many."""
-_UNHEARD_FACTOR = 5
-"""A node that hears of nobody begins its order after so many times the rounds it would listen."""
-
-
-class Missing(Struct, frozen=True, gc=False):
-    """A hole in the order: these events of a publisher will not be delivered here."""
-
-    source: NodeId
-    first: int
-    last: int
 
 
 class Epto(Protocol[EptoConfig]):
     """Peers come from the layer below in a stack, or from `peers` when it runs alone."""
 
-    __slots__ = ("_ball_bytes", "_balls", "_clock", "_delivered", "_heard", "_held", "_missing",
-                 "_pace", "_published", "_published_at", "_refused", "_repeats", "_rounds",
-                 "_rounds_to_settle", "_settled", "_size", "_sources", "_store", "_withheld",
-                 "fanout", "ttl")  # fmt: skip
+    __slots__ = ("_beginning", "_clock", "_delivered", "_early", "_heard", "_inbox", "_missing",
+                 "_pace", "_published", "_published_at", "_refused", "_repeats", "_rounds", "_size",
+                 "_sources", "_store", "_withheld", "fanout", "ttl")  # fmt: skip
 
     def __init__(
         self, node: Peer, config: EptoConfig, rng: Random, peers: PeerSampler | None = None
@@ -67,13 +55,9 @@ class Epto(Protocol[EptoConfig]):
         self._sources = Sources(config.max_sources)
         self._size: SizeEstimate | None = None
         self._pace = Pace(config)
-        self._balls: list[tuple[NodeId, Ball]] = []
-        """Received since the last round, with their senders."""
-        self._ball_bytes = 0
-        self._held: list[Publication] = []
-        """Published before the order begins here."""
-        self._settled = False
-        self._rounds_to_settle = 0
+        self._inbox = Inbox()
+        self._beginning = Beginning(listens=peers is not None)
+        self._early: EarlyOrder | None = None
         self._rounds = 0
         self._heard = 0
         self._published = self._published_at = 0
@@ -97,36 +81,30 @@ class Epto(Protocol[EptoConfig]):
             known = 1 + len({peer.id for peer in contacts if peer.id != self.node.id})
             self._size = SizeEstimate(config.size_epoch_rounds, self.rng, known)
             self._follow_size()
-        self._rounds_to_settle = config.settling_rounds if contacts else 0
+        self._beginning.rounds = config.settling_rounds if contacts else 0
         first = 1 + int(self.rng.random() * self._pace.period_ns)
         self.timers.set(_ROUND, now + first)
-        if not self._rounds_to_settle:
-            self._settle(now, fx)
+        if not self._beginning.rounds:
+            self._begin(now, fx)
 
     def on_stop(self, now: int, fx: Effects) -> None:
         """What was published since the last round goes out; nobody need be told of more."""
         self.timers.clear()
         self._take_in_balls(now + fx.wall_offset, fx)
-        self._store.begin_round(self.ttl)
+        self._store.begin_round(self.ttl, self._hop)
         self._send_ball(now, fx)
 
-    def _settle_if_due(self, now: int, fx: Effects) -> None:
-        wanted = self._rounds_to_settle
-        if wanted == AUTOMATIC:
-            wanted = self.ttl + 2
-        if self._rounds >= (wanted if self._heard else _UNHEARD_FACTOR * wanted):
-            self._settle(now, fx)
+    def on_peer_up(self, now: int, peer: NodeId, fx: Effects) -> None:
+        self._beginning.listens = True
 
-    def _settle(self, now: int, fx: Effects) -> None:
+    def _begin(self, now: int, fx: Effects) -> None:
         """The order begins here: after all timestamps there can be by now."""
-        self._settled = True
-        if self._rounds_to_settle:
-            beginning = self._clock.beginning(now + fx.wall_offset)
-            self._clock.hear(beginning)
-            self._sources.start = beginning
-            self._store.start_after(beginning)
-        held, self._held = self._held, []
-        self.on_publish(now, held, fx)
+        if self._beginning.rounds:
+            time = self._clock.beginning(now + fx.wall_offset)
+            self._clock.hear(time)
+            self._sources.start = time
+            self._store.start_after(time)
+        self.on_publish(now, self._beginning.end(), fx)
 
     # Publishing
 
@@ -137,8 +115,8 @@ class Epto(Protocol[EptoConfig]):
             if error:
                 self._refused += batch.rows
                 fx.refuse(publication, error)
-            elif not self._settled:
-                self._held.append(publication)
+            elif not self._beginning.over:
+                self._beginning.held.append(publication)
             else:
                 self._published = batch.last
                 self._published_at = self._clock.stamp(now + fx.wall_offset)
@@ -149,7 +127,7 @@ class Epto(Protocol[EptoConfig]):
         if needed > self.config.max_buffer_bytes // 2:
             return f"{needed} bytes at once; publish less than half of max_buffer_bytes at a time"
         if (
-            self._store.entries + len(self._held) < self.config.max_entries
+            self._store.entries + len(self._beginning.held) < self.config.max_entries
             and self._store.held_bytes + needed <= self.config.max_buffer_bytes
         ):
             return ""
@@ -157,8 +135,8 @@ class Epto(Protocol[EptoConfig]):
 
     def publish_room(self) -> int:
         """Half of the buffers is for others' events."""
-        if not self._settled:
-            return max(0, 1024 - len(self._held))
+        if not self._beginning.over:
+            return self._beginning.room()
         if 2 * self._store.held_bytes > self.config.max_buffer_bytes:
             return 0
         return max(0, self.config.max_entries // 2 - self._store.entries)
@@ -179,35 +157,25 @@ class Epto(Protocol[EptoConfig]):
         if self._size is not None and not self._size.hear(ball.epoch, ball.minima, ball.size):
             fx.drop("malformed size", source)
         if ball.entries > 0 and len(ball.columns) >= ENTRY_BYTES * ball.entries:
-            self._clock.hear(min(self._clock.latest(wall), _latest_of(ball)))
-            self._balls.append((source, ball))
-            self._ball_bytes += len(ball.columns)
-            if len(self._balls) >= _MAX_BALLS or self._ball_bytes >= _MAX_BALL_BYTES:
+            self._clock.hear(min(self._clock.latest(wall), latest_of(ball)))
+            if self._inbox.add(source, ball):
                 self._take_in_balls(wall, fx)
         elif ball.entries or ball.columns:
             fx.drop("malformed ball", source)
-        if ball.published and ball.published_at < self._store.last[0] and self._settled:
-            self._report(self._passed(source, ball), fx)
+        if ball.published and ball.published_at < self._store.last[0] and self._beginning.over:
+            self._report(
+                self._sources.passed(source, ball.published, ball.published_at, self._store.round),
+                fx,
+            )
 
     def _take_in_balls(self, wall: int, fx: Effects) -> None:
-        """All at once, shortly before they are needed: what is known then stays in the processor's
-        cache while one ball after the other is compared with it."""
         latest = self._clock.latest(wall)
-        for source, ball in self._balls:
-            self._take_in(ball, source, latest, fx)
-        self._balls.clear()
-        self._ball_bytes = 0
+        self._refused += self._inbox.empty_into(self._store, self._hop, latest, fx)
 
-    def _take_in(self, ball: Ball, source: NodeId, latest: int, fx: Effects) -> None:
-        refused = self._store.absorb(ball.columns, ball.entries, latest)
-        if refused < 0:
-            fx.drop("malformed ball", source)
-        elif refused:
-            self._refused += refused
-            fx.drop("timestamp too far ahead", source)
-
-    def _passed(self, source: NodeId, ball: Ball) -> Gaps:
-        return self._sources.passed(source, ball.published, ball.published_at, self._store.round)
+    @property
+    def _hop(self) -> int:
+        """By how much a hop makes events older: not at all if it takes much less than a round."""
+        return int(not self.config.adaptive_period or self._pace.hops_take_rounds)
 
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
         self._rounds += 1
@@ -216,15 +184,16 @@ class Epto(Protocol[EptoConfig]):
             self._size.next_round()
         self._follow_size()
         self._take_in_balls(now + fx.wall_offset, fx)
-        late = self._store.begin_round(self.ttl)
-        if len(late) and self._settled:
+        late = self._store.begin_round(self.ttl, self._hop)
+        begun = self._beginning.over
+        if len(late) and begun:
             self._report(self._sources.came_late(self._store, late), fx)
         sent = self._send_ball(now, fx)
-        if self._settled:
+        if begun:
             self._deliver(now + fx.wall_offset, fx)
         self._store.end_round(sent)
-        if not self._settled:
-            self._settle_if_due(now, fx)
+        if not begun and self._beginning.is_due(self.ttl, self._rounds, self._heard > 0):
+            self._begin(now, fx)
 
     def _arm(self, now: int) -> None:
         stretch = 1 + self.config.round_jitter * (2 * self.rng.random() - 1)
@@ -238,14 +207,8 @@ class Epto(Protocol[EptoConfig]):
 
     def _send_ball(self, now: int, fx: Effects) -> bool:
         """Whether there was somebody to send it to, if there was anything to send."""
-        config, repeats = self.config, self._repeats
-        room = config.max_datagram_bytes
-        parts = self._store.next_ball(self.ttl, config.max_ball_bytes, repeats)
-        channel = DATA
-        if sum(len(columns) for _, columns in parts) <= room * config.max_datagrams:
-            channel = DATAGRAM
-            if len(parts) != 1 or len(parts[0][1]) > room:
-                parts = self._store.next_ball(self.ttl, room, repeats)
+        config = self.config
+        parts, channel = next_parts(self._store, config, self.ttl, self._repeats)
         targets = self.sample(self.fanout if parts else min(self.fanout, config.idle_fanout))
         if not targets:
             return not parts
@@ -289,20 +252,32 @@ class Epto(Protocol[EptoConfig]):
     # Ordering (Algorithm 5)
 
     def _deliver(self, wall: int, fx: Effects) -> None:
-        rounds = self._clock.rounds_factor * self.ttl + self.config.extra_rounds
-        low, high = self._store.deliverable(rounds, self._clock.now(wall))
-        if low == high:
-            return
-        self._report(self._sources.delivered(self._store, low, high), fx)
-        batch = self._store.batch(low, high, self._delivered + 1)
-        self._store.pass_by(high)
-        self._delivered += batch.rows
-        fx.deliver(batch)
+        extra = self.config.extra_rounds
+        extra = self._clock.extra_rounds if extra == AUTOMATIC else extra
+        rounds = self._clock.rounds_factor * self.ttl + extra
+        latest = self._clock.now(wall)
+        low, high = self._store.deliverable(rounds, latest)
+        if low < high:
+            self._report(self._sources.delivered(self._store, low, high), fx)
+        if self._early is not None:
+            self._early.follow(self._store, low, high, self._delivered, self._clock, latest, fx)
+        if low < high:
+            batch = self._store.batch(low, high, self._delivered + 1)
+            self._store.pass_by(high)
+            self._delivered += batch.rows
+            fx.deliver(batch)
+
+    @property
+    def early(self) -> EarlyOrder:
+        """For those who want events before their place is certain. Watched is from the first time
+        somebody asks."""
+        if self._early is None:
+            self._early = EarlyOrder()
+        return self._early
 
     def pending(self) -> list[Pending]:
         """What is known as of the last round, but not delivered."""
-        size = self.config.system_size if self._size is None else self._size.size
-        return pending(self._store, size, self.fanout)
+        return pending(self._store, self.early)
 
     def _report(self, gaps: Gaps, fx: Effects) -> None:
         for source, first, last in gaps:
@@ -315,7 +290,7 @@ class Epto(Protocol[EptoConfig]):
         self._store.check()
 
     def statistics(self) -> Mapping[str, int | float]:
-        size = self._size
+        size, early = self._size, self._early
         return {
             "delivered": self._delivered,
             "missing": self._missing,
@@ -334,11 +309,7 @@ class Epto(Protocol[EptoConfig]):
             "system_size": self.config.system_size if size is None else size.size,
             "fanout": self.fanout,
             "ttl": self.ttl,
-            "settled": int(self._settled),
+            "settled": int(self._beginning.over),
+            "early_given": 0 if early is None else early.given,
+            "early_revised": 0 if early is None else early.revised,
         }
-
-
-def _latest_of(ball: Ball) -> int:
-    """The timestamp of the last entry."""
-    at = 8 * ball.entries
-    return int.from_bytes(ball.columns[at - 8 : at], "little", signed=True)

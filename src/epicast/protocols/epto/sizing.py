@@ -9,7 +9,7 @@ all draw anew in every epoch: who has left is no longer counted when the epoch a
 
 from __future__ import annotations
 
-from math import ceil, e, exp, log, log2
+from math import ceil, e, log, log2
 from random import Random
 
 import numpy as np
@@ -32,22 +32,6 @@ def fanout_for(size: int) -> int:
 def ttl_for(size: int) -> int:
     """TTL: the rounds an event is passed on for."""
     return max(1, ceil(log2(max(2, size))))
-
-
-def stability(size: int, fanout: int, rounds: int, loss: float = 0.0) -> list[float]:
-    """By ttl, from 0 to `rounds`: the probability that everybody has the event.
-
-    The expected share of processes without it, if every process that has it sends it to `fanout`
-    others in each round: share * exp(-fanout * (1 - share)).
-    """
-    if size < 2:
-        return [1.0] * (rounds + 1)
-    without = 1 - 1 / size
-    found = []
-    for _ in range(rounds + 1):
-        found.append(exp(-size * without))
-        without *= exp(-fanout * (1 - loss) * (1 - without))
-    return found
 
 
 class SizeEstimate:

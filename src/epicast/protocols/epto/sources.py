@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
+from epicast.core import NodeId
 from epicast.protocols.epto.entries import gaps_of, signed
 from epicast.protocols.epto.store import EventStore
 
 _FEW = 64
 Gaps = list[tuple[int, int, int]]
 """Source, first and last number of events that will not be delivered here."""
+
+
+class Missing(Struct, frozen=True, gc=False):
+    """A hole in the order: these events of a publisher will not be delivered here."""
+
+    source: NodeId
+    first: int
+    last: int
 
 
 class Sources:
@@ -26,11 +36,11 @@ class Sources:
     __slots__ = ("_k", "_max", "_table", "_used", "forgotten", "start")
 
     def __init__(self, max_sources: int) -> None:
-        from epicast.protocols.epto import kernels
+        from epicast.protocols.epto import source_kernels
 
-        self._k: Any = kernels
+        self._k: Any = source_kernels
         self._max = max_sources
-        self._table = np.zeros((3, _FEW), dtype=np.int64)
+        self._table = np.zeros((_FEW, 3), dtype=np.int64)
         self._used = np.zeros(1, dtype=np.int64)
         self.forgotten = 0
         self.start = -1
@@ -64,21 +74,21 @@ class Sources:
         not delivered. Of one never heard of before, that is this event at least."""
         self._make_room(1)
         slot = self._slot(signed(source))
-        known = int(self._table[1, slot]) - 1
+        known = self._table.item(slot, 1) - 1
         if number <= known:
             return []
         if known < 0:
             self._used[0] += 1
             known = number - 1
-        self._table[:, slot] = signed(source), number + 1, round_number
+        self._table[slot] = signed(source), number + 1, round_number
         return [(source, known + 1, number)] if time > self.start else []
 
     def last_of(self, source: int) -> int:
         """The last number of a publisher that was delivered or given up, 0 if there is none."""
-        return max(0, int(self._table[1, self._slot(signed(source))]) - 1)
+        return max(0, self._table.item(self._slot(signed(source)), 1) - 1)
 
     def _slot(self, source: int) -> int:
-        keys, used = self._table[0], self._table[1]
+        keys, used = self._table[:, 0], self._table[:, 1]
         mask = len(keys) - 1
         slot = self._k.slot_of(source, mask)
         while used[slot] and keys[slot] != source:
@@ -86,18 +96,16 @@ class Sources:
         return int(slot)
 
     def _make_room(self, more: int) -> None:
-        size = self._table.shape[1]
+        size = len(self._table)
         if 2 * (len(self) + more) <= size:
             return
-        kept = self._table[:, self._table[1] > 0]
-        if kept.shape[1] >= self._max:
-            order = np.argsort(-kept[2], kind="stable")[: self._max // 2]
-            self.forgotten += kept.shape[1] - len(order)
-            kept = kept[:, order]
-        while size < 4 * (kept.shape[1] + more):
+        kept = self._table[self._table[:, 1] > 0]
+        if len(kept) >= self._max:
+            order = np.argsort(-kept[:, 2], kind="stable")[: self._max // 2]
+            self.forgotten += len(kept) - len(order)
+            kept = kept[order]
+        while size < 2 * (len(kept) + more):
             size *= 2
-        self._table = np.zeros((3, size), dtype=np.int64)
-        for column in range(kept.shape[1]):
-            slot = self._slot(int(kept[0, column]))
-            self._table[:, slot] = kept[:, column]
-        self._used[0] = kept.shape[1]
+        self._table = np.zeros((size, 3), dtype=np.int64)
+        self._k.put_back(kept, self._table)
+        self._used[0] = len(kept)

@@ -8,8 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epicast.core import EventBatch, InvariantViolation
-from epicast.core.batch_layout import HEADER, VERSION
+from epicast.core.batch_layout import HEADER, HEADER_BYTES, RUN_BYTES, VERSION
 from epicast.protocols.epto.entries import columns_of
+from epicast.protocols.epto.layout import (
+    COUNT,
+    ENTRY_BYTES,
+    FRESH,
+    FULL,
+    LAST_SOURCE,
+    LAST_TIME,
+    LIVE,
+    NEED_BYTES,
+    PASSED,
+    REFUSED,
+    SIZE_MASK,
+    STATE,
+    USED,
+)
 
 _FEW_ENTRIES = 64
 _FEW_BYTES = 4096
@@ -32,12 +47,14 @@ class EventStore:
     """
 
     __slots__ = ("_arena", "_at", "_born", "_heard", "_ids", "_indexed", "_k", "_max_bytes",
-                 "_max_entries", "_slots", "_spoken", "_state", "last", "round")  # fmt: skip
+                 "_max_entries", "_rounds", "_slots", "_spoken", "_state", "last",
+                 "round")  # fmt: skip
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
-        from epicast.protocols.epto import kernels
+        from epicast.protocols.epto import kernels, round_kernels
 
         self._k: Any = kernels
+        self._rounds: Any = round_kernels
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._ids = np.zeros((_FEW_ENTRIES, 4), dtype=np.int64)
@@ -49,8 +66,8 @@ class EventStore:
         self._slots = np.empty(8 * _FEW_ENTRIES, dtype=np.int32)
         self._indexed = False
         """Whether `_slots` say where entries are."""
-        self._state = np.zeros(kernels.STATE, dtype=np.int64)
-        self._state[kernels.LAST_TIME] = -1
+        self._state = np.zeros(STATE, dtype=np.int64)
+        self._state[LAST_TIME] = -1
         self.last = (-1, 0)
         """Timestamp and source of the last entry delivered."""
         self.round = 1
@@ -58,41 +75,41 @@ class EventStore:
 
     def __len__(self) -> int:
         """Entries waiting to be delivered."""
-        return self.entries - int(self._state[self._k.PASSED])
+        return self.entries - int(self._state[PASSED])
 
     @property
     def entries(self) -> int:
-        return int(self._state[self._k.COUNT] + self._state[self._k.FRESH])
+        return int(self._state[COUNT] + self._state[FRESH])
 
     @property
     def dropped(self) -> int:
         """Entries for which there was no room."""
-        return int(self._state[self._k.FULL])
+        return int(self._state[FULL])
 
     @property
     def held_bytes(self) -> int:
-        return int(self._state[self._k.LIVE])
+        return int(self._state[LIVE])
 
-    def absorb(self, columns: bytes, entries: int, latest: int) -> int:
+    def absorb(self, columns: bytes, entries: int, hop: int, latest: int) -> int:
         """Take in a ball but for what is later than `latest`: how many entries that was, or -1 if
-        it is no ball."""
+        it is no ball. By `hop` all of it is older than it was sent."""
         k, state = self._k, self._state
         ball = np.frombuffer(columns, dtype=np.uint8)
         if not self._indexed:
             self._index()
         while True:
             outcome = k.absorb(
-                ball, entries, latest, self._max_entries, self._max_bytes, self._ids, self._heard,
-                self._at, self._arena, self._slots, state,
+                ball, entries, hop, latest, self._max_entries, self._max_bytes, self._ids,
+                self._heard, self._at, self._arena, self._slots, state,
             )  # fmt: skip
             if outcome == k.DONE:
-                return int(state[k.REFUSED])
+                return state.item(REFUSED)
             if outcome == k.MALFORMED:
                 return -1
-            self._grow(int(state[k.NEED_BYTES]))
+            self._grow(int(state[NEED_BYTES]))
 
     def _index(self) -> None:
-        if 3 * self.entries > len(self._slots):
+        if 4 * self.entries > len(self._slots):  # or too many are not found at once
             self._slots = np.empty(4 << self.entries.bit_length(), dtype=np.int32)
         self._k.index(self._ids, self._state, self._slots)
         self._indexed = True
@@ -105,13 +122,13 @@ class EventStore:
                 np.pad(column, (0, room))
                 for column in (self._born, self._spoken, self._heard, self._at)
             )
-        if self._state[self._k.USED] + more_bytes > len(self._arena):
+        if self._state[USED] + more_bytes > len(self._arena):
             self._compact(more_bytes)
         self._index()
 
     def _compact(self, more_bytes: int) -> None:
         state = self._state
-        arena = np.empty(2 * (int(state[self._k.LIVE]) + more_bytes) + _FEW_BYTES, dtype=np.uint8)
+        arena = np.empty(2 * (int(state[LIVE]) + more_bytes) + _FEW_BYTES, dtype=np.uint8)
         self._k.compact(self._ids, self._at, self._arena, state, arena)
         self._arena = arena
 
@@ -119,69 +136,81 @@ class EventStore:
 
     def deliverable(self, rounds: int, latest: int) -> tuple[int, int]:
         """The entries that are next: older than so many rounds, nothing before them missing."""
-        end = self._k.deliverable(self.round, rounds, latest, self._ids, self._born, self._state)
-        return int(self._state[self._k.PASSED]), int(end)
+        end = self._rounds.deliverable(
+            self.round, rounds, latest, self._ids, self._born, self._state
+        )
+        return int(self._state[PASSED]), int(end)
 
     def batch(self, low: int, high: int, position: int) -> EventBatch:
         """The events of entries low..high-1 as one batch, numbered from `position`."""
         events, nbytes = self._k.measure(low, high, self._ids, self._at, self._arena)
-        runs = np.empty((high - low, 3), dtype="<i8")
-        times = np.empty(events, dtype="<i8")
-        offsets = np.empty(2 * events + 1, dtype="<u4")
-        data = np.empty(nbytes, dtype=np.uint8)
-        self._k.unfold(low, high, self._ids, self._at, self._arena, runs, times, offsets, data)
-        header = HEADER.pack(
-            VERSION, 0, 0, events, ORDER_STREAM, 0, high - low, position,
+        # One piece of memory for all columns: to find room for each costs more than to fill it.
+        times_at = HEADER_BYTES + RUN_BYTES * (high - low)
+        offsets_at = times_at + 8 * events
+        data_at = offsets_at + 4 * (2 * events + 1)
+        whole = np.empty(data_at + nbytes, dtype=np.uint8)
+        HEADER.pack_into(
+            whole.data, 0, VERSION, 0, 0, events, ORDER_STREAM, 0, high - low, position,
             position + events - 1, 0, nbytes,
         )  # fmt: skip
-        return EventBatch.decode(b"".join([header, runs.data, times.data, offsets.data, data.data]))
+        self._k.unfold(
+            low, high, self._ids, self._at, self._arena,
+            whole[HEADER_BYTES:times_at].view("<i8").reshape(high - low, 3),
+            whole[times_at:offsets_at].view("<i8"),
+            whole[offsets_at:data_at].view("<u4"),
+            whole[data_at:],
+        )  # fmt: skip
+        whole.flags.writeable = False
+        return EventBatch.decode(whole.data)
 
     def pass_by(self, high: int) -> None:
         """Everything below `high` is delivered."""
-        self._state[self._k.PASSED] = high
+        self._state[PASSED] = high
         self._set_last(int(self._ids[high - 1, 0]), int(self._ids[high - 1, 1]))
 
     def _set_last(self, time: int, source: int) -> None:
         self.last = time, source
-        self._state[self._k.LAST_TIME], self._state[self._k.LAST_SOURCE] = time, source
+        self._state[LAST_TIME], self._state[LAST_SOURCE] = time, source
 
     def start_after(self, time: int) -> None:
         """Nothing up to `time` is of interest here."""
         self._merge()
-        k, state = self._k, self._state
+        state = self._state
         self._set_last(time, LAST_OF_ALL)
-        times = self._ids[: state[k.COUNT], 0]
-        state[k.PASSED] = np.searchsorted(times, time, side="right")
+        times = self._ids[: state[COUNT], 0]
+        state[PASSED] = np.searchsorted(times, time, side="right")
 
     def columns(self, low: int, high: int) -> Any:
         """The ids of entries: timestamp, source, first number, rows << 32 | bytes."""
         return self._ids[low:high]
 
     def waiting(self) -> tuple[Any, Any]:
-        """Ids and ttls of the entries that are not delivered."""
-        self._merge()
-        low, high = self._state[self._k.PASSED], self._state[self._k.COUNT]
-        return self._ids[low:high].copy(), self.round - 1 - self._born[low:high]
+        """Ids of the entries that are not delivered, as of the last round, and the rounds they were
+        born in."""
+        low, high = self._state[PASSED], self._state[COUNT]
+        return self._ids[low:high], self._born[low:high]
 
     # -- rounds ----------------------------------------------------------------------------------
 
-    def begin_round(self, ttl: int) -> Any:
+    def begin_round(self, ttl: int, hop: int) -> Any:
         """Put in order what is new, and make all as old as was said, but no older than `ttl`. The
         places of new entries that the order has passed already."""
         late = self._merge()
-        self._k.grow_older(self.round, ttl, self._born, self._spoken, self._heard, self._state)
+        self._rounds.grow_older(
+            self.round, ttl, hop, self._born, self._spoken, self._heard, self._state
+        )
         return late
 
     def _merge(self) -> Any:
-        k, state = self._k, self._state
-        fresh = int(state[k.FRESH])
+        state = self._state
+        fresh = int(state[FRESH])
         if not fresh:
             return ()
-        count = int(state[k.COUNT])
+        count = int(state[COUNT])
         new = slice(count, count + fresh)
-        order = np.lexsort((self._ids[new, 1], self._ids[new, 0])) + count
+        order = _ascending(self._ids[new, 0], self._ids[new, 1]) + count
         late = np.empty(fresh, dtype=np.int64)
-        found = k.merge(
+        found = self._rounds.merge(
             self.round, self._ids[order], self._heard[order], self._at[order], self._ids,
             self._born, self._spoken, self._heard, self._at, state, late,
         )  # fmt: skip
@@ -198,7 +227,7 @@ class EventStore:
         total = self._k.packed_size(rows, self._ids)
         if total <= max_bytes:
             return [(len(rows), self._packed(rows, total))]
-        sizes = (self._ids[rows, 3] & self._k.SIZE_MASK) + self._k.ENTRY_BYTES
+        sizes = (self._ids[rows, 3] & SIZE_MASK) + ENTRY_BYTES
         ends = np.cumsum(sizes)
         parts, low, sent = [], 0, 0
         while low < len(rows):
@@ -209,7 +238,7 @@ class EventStore:
         return parts
 
     def _relayed(self, ttl: int, repeat: bool, rows: Any) -> int:
-        found: int = self._k.relayed(
+        found: int = self._rounds.relayed(
             self.round, ttl, repeat, self._born, self._heard, self._state, rows
         )
         return found
@@ -221,26 +250,26 @@ class EventStore:
 
     def end_round(self, sent: bool) -> None:
         """`sent`: the ball of this round has gone to somebody."""
-        k, state = self._k, self._state
+        state = self._state
         self._indexed = False
-        k.forget_passed(
+        self._rounds.forget_passed(
             self.round - _SILENT_ROUNDS, not sent, self._ids, self._born, self._spoken, self._heard,
             self._at, state,
         )  # fmt: skip
-        if state[k.USED] > 2 * state[k.LIVE] + _SMALL_ARENA:
+        if state[USED] > 2 * state[LIVE] + _SMALL_ARENA:
             self._compact(0)
         self.round += 1
 
     def publish(self, time: int, source: int, batch: EventBatch) -> None:
         """An event of this node: into the next ball, with ttl 0."""
         dropped = self.dropped
-        found = self.absorb(columns_of(time, source, batch), 1, LAST_OF_ALL)
+        found = self.absorb(columns_of(time, source, batch), 1, 1, LAST_OF_ALL)
         if found or self.dropped > dropped:
             raise InvariantViolation(f"no room for {batch!r} of this node, which it had offered")
 
     def check(self) -> None:
-        k, state = self._k, self._state
-        count, passed = int(state[k.COUNT]), int(state[k.PASSED])
+        state = self._state
+        count, passed = int(state[COUNT]), int(state[PASSED])
         times, sources = self._ids[:count, 0], self._ids[:count, 1]
         ascending = (times[1:] > times[:-1]) | (
             (times[1:] == times[:-1]) & (sources[1:] > sources[:-1])
@@ -253,6 +282,16 @@ class EventStore:
         ):
             raise InvariantViolation(f"{passed} of {count} entries are up to {self.last}")
         everything = self.entries
-        live = int((self._ids[:everything, 3] & k.SIZE_MASK).sum())
-        if live != state[k.LIVE] or everything > self._max_entries or live > self._max_bytes:
-            raise InvariantViolation(f"{count} entries of {live} bytes, counted {state[k.LIVE]}")
+        live = int((self._ids[:everything, 3] & SIZE_MASK).sum())
+        if live != state[LIVE] or everything > self._max_entries or live > self._max_bytes:
+            raise InvariantViolation(f"{count} entries of {live} bytes, counted {state[LIVE]}")
+
+
+def _ascending(times: NDArray[Any], sources: NDArray[Any]) -> NDArray[Any]:
+    """The order by time, then source. Balls bring times in runs that ascend, which are quick to
+    sort; sources come in no order at all and matter only where times are the same."""
+    order = np.argsort(times, kind="stable")
+    ordered = times[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        order = np.lexsort((sources, times))
+    return order

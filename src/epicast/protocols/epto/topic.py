@@ -13,6 +13,20 @@ from epicast.protocols.epto.config import EptoConfig
 from epicast.protocols.epto.entries import by_source
 from epicast.protocols.epto.protocol import Epto
 
+_JOIN_WALK_LENGTH = 2
+"""With 30 neighbours two hops more than the first lead to anybody in a system of thousands, and a
+joiner is connected after half as long as with Cyclon's own five."""
+
+
+def membership_config(config: EptoConfig) -> CyclonConfig:
+    return CyclonConfig(
+        view_size=config.view_size,
+        shuffle_length=config.shuffle_length,
+        shuffle_period_ns=config.shuffle_period_ns,
+        ping_period_ns=config.ping_period_ns,
+        join_walk_length=_JOIN_WALK_LENGTH,
+    )
+
 
 class BySource(Protocol[EptoConfig]):
     """The top of the stack: what is delivered in one batch becomes batches of one publisher each,
@@ -35,15 +49,10 @@ class OrderedTopic(Stack):
     __slots__ = ("order",)
 
     def __init__(self, node: Peer, config: EptoConfig, rng: Random) -> None:
-        membership = CyclonConfig(
-            view_size=config.view_size,
-            shuffle_length=config.shuffle_length,
-            shuffle_period_ns=config.shuffle_period_ns,
-        )
         seeds = [derive_seed(rng.getrandbits(64), position) for position in range(3)]
         self.order = Epto(node, config, Random(seeds[1]))
         layers: list[Protocol[Any]] = [
-            Cyclon(node, membership, Random(seeds[0])),
+            Cyclon(node, membership_config(config), Random(seeds[0])),
             self.order,
             BySource(node, config, Random(seeds[2])),
         ]

@@ -212,8 +212,8 @@ class Links(Protocol[HyParViewConfig]):
 
     def _reconnect_due(self, now: int, fx: Effects) -> None:
         self._lost = [entry for entry in self._lost if entry[0].id not in self.active]
-        room = len(self.active) < self.config.max_active_view
-        if self._lost and self._attempt is None and room:
+        # Even with a full view: two halves that are as large as a view is would stay apart.
+        if self._lost and self._attempt is None:
             peer, attempts = self._lost.pop(0)
             if attempts > 1:
                 self._lost.append((peer, attempts - 1))

@@ -114,9 +114,12 @@ class HyParView(Upkeep):
             return
         if message.accepted:
             self._promotions += 1
-            self._accept(now, attempt.peer, fx)
             if attempt.aim == Aim.RECONNECT:
+                if source not in self.active:
+                    self._link(now, attempt.peer, fx)
                 self._lost.clear()  # one is enough: more would only swell the view
+            else:
+                self._accept(now, attempt.peer, fx)
         else:
             self._refusals += 1
             self._in_vain.append(source)

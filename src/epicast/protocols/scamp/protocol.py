@@ -26,10 +26,14 @@ from epicast.protocols.scamp.messages import (
 )
 
 _HEARTBEAT, _LEASE = "heartbeat", "lease"
+_KEPT = -1
+_PATIENCE = 2
+"""Heartbeats after which a subscription counts as lost: it may have gone to a contact that left."""
 
 
 class Scamp(Protocol[ScampConfig]):
-    __slots__ = ("_contacts", "_former", "_in_view", "_silent_periods", "_subscriptions", "_view")
+    __slots__ = ("_contacts", "_former", "_in_view", "_silent_periods", "_subscriptions",
+                 "_unkept_periods", "_view")  # fmt: skip
 
     def __init__(self, node: Peer, config: ScampConfig, rng: Random) -> None:
         super().__init__(node, config, rng)
@@ -42,6 +46,8 @@ class Scamp(Protocol[ScampConfig]):
         """Neighbours whose leases ended: somebody to ask when nobody else is left."""
         self._silent_periods = 0
         self._subscriptions = 0
+        self._unkept_periods = 0
+        """Heartbeats since a subscription that nobody has kept so far."""
 
     # Subscribing
 
@@ -59,6 +65,7 @@ class Scamp(Protocol[ScampConfig]):
         next time before this lease ends."""
         self.timers.set(_LEASE, now + int(self.config.lease_ns * (0.7 + 0.2 * self.rng.random())))
         self._subscriptions += 1
+        self._unkept_periods = 0
         every = self.config.contact_every
         members = [peer for peer, _ in self._view.values()]
         if not members:
@@ -131,6 +138,7 @@ class Scamp(Protocol[ScampConfig]):
 
     @handles(Kept)
     def _handle_kept(self, now: int, source: NodeId, message: Kept, fx: Effects) -> None:
+        self._unkept_periods = _KEPT
         self._in_view.pop(source, None)
         self._in_view[source] = now + self.config.lease_ns
         while len(self._in_view) > self.config.max_view:
@@ -181,7 +189,9 @@ class Scamp(Protocol[ScampConfig]):
         if self._view:
             fx.send(list(self._view), Heartbeat(), DATAGRAM)
         self._silent_periods += 1
-        if self._silent_periods >= self.config.isolated_after or not self._view:
+        self._unkept_periods += self._unkept_periods != _KEPT
+        is_lost = self._unkept_periods >= _PATIENCE
+        if is_lost or self._silent_periods >= self.config.isolated_after or not self._view:
             self._silent_periods = 0
             self._subscribe(now, fx)
 

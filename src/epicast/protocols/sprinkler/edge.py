@@ -196,6 +196,10 @@ class Edge(Protocol[EdgeConfigT]):
             return
         fx.send(self._proxy.id, Poll(now))
         self.timers.set("poll", now + self._heartbeat_ns)
+        for subscription in self._subscriptions.values():
+            if not subscription.live and not subscription.fresh:
+                # Who sends may wait for it: what it sent can be larger than what was new of it.
+                subscription.report(self._proxy.id, fx, trifles=True)
         self._outbox.repeat_overdue(now)
         self._outbox.send(self._proxy.id, fx)
 

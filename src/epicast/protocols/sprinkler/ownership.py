@@ -2,7 +2,8 @@
 
 A publisher numbers its own events of a stream. What it sends again is recognised and only
 acknowledged again; a gap is refused, because what is missing may still come. Nothing is
-acknowledged before it is stored the way the stream promises.
+acknowledged before it is stored the way the stream promises, and, because an acknowledgement speaks
+for everything before it, nothing before that came here, too: it may have asked for more.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ class Ownership:
         self._stable = dict(publishers)
         """The same, of what is stored."""
         self._unstable: deque[Pending] = deque()
+        self._seen: dict[int, int] = {}
+        """By publisher: up to where all it has no answer to has come here, whether it was stored
+        before or not."""
 
     def take(
         self, wall: int, peer: NodeId, message: Publish, regions: int
@@ -62,8 +66,11 @@ class Ownership:
         # Of a publisher that is not known, or had something refused, its own word counts: what it
         # has no answer to will come again, and must not come behind what it has published later.
         expected = message.settled + 1 if known is None else max(known, message.settled) + 1
+        seen = max(self._seen.get(publisher, 0), message.settled)
+        expected = min(expected, seen + 1)
         if first > expected:
             return Refusal(RefusalCode.GAP, f"{expected} is expected next, not {first}")
+        self._seen[publisher] = max(seen, last)
         if known is not None:
             if last <= known:
                 return self._again(peer, message, last, regions)
@@ -107,7 +114,7 @@ class Ownership:
 
     def start_over(self) -> None:
         """Everything of the stream is void."""
-        self._accepted, self._stable = {}, {}
+        self._accepted, self._stable, self._seen = {}, {}, {}
         self._unstable.clear()
 
     def accepted(self) -> dict[int, int]:
@@ -116,6 +123,7 @@ class Ownership:
 
     def retire(self) -> list[Pending]:
         """Others number the stream from now on: who waits for an answer has to ask them."""
+        self._seen.clear()
         waiting = []
         for pending in self._unstable:
             if pending.peer:
@@ -152,6 +160,7 @@ class Ownership:
                 pending.publisher == forgotten for pending in unstable
             ):
                 del self._accepted[forgotten]
+                self._seen.pop(forgotten, None)
         return done
 
     def fail(self, first: int) -> list[Pending]:

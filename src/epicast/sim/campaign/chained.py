@@ -268,10 +268,11 @@ class ChainedTruth(StreamTruth):
                 )
 
     def _all_logs(self) -> Iterator[ReplicaLog]:
-        """Those that count first."""
-        members = list(self._members())
-        yield from (self.logs[replica] for replica in members)
-        yield from (log for replica, log in self.logs.items() if replica not in members)
+        """Those that count first: of who is in the chain, even if it is down by now. What others
+        have may be numbered differently."""
+        first = list(dict.fromkeys((*self._members(), *self._listed())))
+        yield from (self.logs[replica] for replica in first)
+        yield from (log for replica, log in self.logs.items() if replica not in first)
         yield from (log for _, log in reversed(self._former))
 
     def _log_with(self, epoch: int, end: int, shown: EventBatch | None) -> ReplicaLog | None:

@@ -27,7 +27,7 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
         old="if message.revision != (known.revision if known is not None else 0):",
         new="if message.revision < 0:",
         description="a proposal that changes a configuration which is over succeeds",
-        within=300,
+        within=1000,
     ),
     PlantedBug(
         name="old-member",

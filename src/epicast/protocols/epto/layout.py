@@ -1,0 +1,39 @@
+"""How a node's table of entries is laid out, and how the functions that work on it are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """By numba where it is installed. numba looks at the age of a function's own file only:
+    functions that call each other stand in one file."""
+    try:
+        from numba import njit
+    except ImportError:
+        return function
+    try:
+        return cast(Function, njit(function, cache=True, nogil=True))
+    except RuntimeError:  # no directory to keep compiled code in
+        return cast(Function, njit(function, nogil=True))
+
+
+ENTRY_BYTES = 33
+"""Of an entry in the columns of a ball, besides its content."""
+TIME, SOURCE, FIRST, EXTENT = range(4)
+"""Columns of the table of ids, which has a row per entry: to compare one is to read one line of the
+processor's cache."""
+SIZE_MASK = (1 << 32) - 1
+COUNT, FRESH, USED, LIVE, PASSED, LAST_TIME, LAST_SOURCE, NEED_BYTES, REFUSED, FULL = range(10)
+"""Entries in order, new ones behind them, bytes of the arena in use, those of entries, entries up
+to the last delivered, its timestamp and source; then what `absorb` needs or has not taken."""
+STATE = 10
+
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
