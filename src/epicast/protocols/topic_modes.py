@@ -17,6 +17,7 @@ from epicast.deployment.naming import not_among
 from epicast.protocols.budget import largest_on_connection
 from epicast.protocols.epto import EptoConfig
 from epicast.protocols.epto.topic import OrderedTopic, largest_event
+from epicast.protocols.epto.warming import warm_up
 from epicast.protocols.lpbcast import Lpbcast, LpbcastConfig
 
 DEFAULT_MODE = "gossip"
@@ -28,6 +29,8 @@ class TopicMode(NamedTuple):
     make: Callable[[Peer, Any, Random], Protocol[Any]]
     largest_event: Callable[[Any], int]
     """Given the config: the bytes of key and payload together that an event has at most."""
+    warm_up: Callable[[], None] = lambda: None
+    """Has everything compiled that the protocol needs, if it needs any."""
 
 
 _ENVELOPE_BYTES = 512
@@ -44,7 +47,7 @@ def _largest_gossip(config: LpbcastConfig) -> int:
 
 TOPIC_MODES: Mapping[str, TopicMode] = {
     DEFAULT_MODE: TopicMode(LpbcastConfig, Lpbcast, _largest_gossip),
-    ORDERED_MODE: TopicMode(EptoConfig, OrderedTopic, largest_event),
+    ORDERED_MODE: TopicMode(EptoConfig, OrderedTopic, largest_event, warm_up),
 }
 
 

@@ -92,10 +92,22 @@ def test_one_clock_an_hour_off_leads_nobody_astray() -> None:
     assert clock.correction == 0
 
 
+@pytest.mark.parametrize("error", [HOUR, -HOUR])
+def test_who_has_heard_of_a_wrong_clock_only_waits_for_others(error: int) -> None:
+    clock = GlobalClock(SECOND)
+    clock.hear_clock(1, error)
+    assert clock.correction == 0
+    clock.hear_clock(2, 5)
+    for _ in range(100):
+        clock.hear_clock(1, error)
+    assert clock.correction == 0
+
+
 def test_two_nodes_that_disagree_settle_on_one_clock() -> None:
     one, other = GlobalClock(SECOND), GlobalClock(SECOND)
-    one.hear_clock(2, HOUR)
-    other.hear_clock(1, -HOUR)
+    for _ in range(16):
+        one.hear_clock(2, HOUR)
+        other.hear_clock(1, -HOUR)
     assert one.now(20 * HOUR) == other.now(21 * HOUR)
 
 

@@ -212,6 +212,14 @@ def test_a_node_an_hour_behind_still_publishes_in_time() -> None:
     assert int.from_bytes(sent.columns[:8], "little") >= 2 * HOUR
 
 
+def test_clocks_that_are_right_count_as_much_as_wrong_ones() -> None:
+    single = node()
+    for _ in range(100):
+        single.receive(OTHER, ball(wall=1))
+        single.receive(THIRD, ball(wall=HOUR))
+        assert single.protocol.statistics()["clock_correction_ns"] == 0
+
+
 def test_who_joins_begins_after_what_it_heard_of() -> None:
     single = node(contacts=(OTHER,), clock="logical")
     publish(single, 1, b"mine")

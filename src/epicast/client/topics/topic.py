@@ -18,7 +18,7 @@ from epicast.core import Config, ConfigError, EpicastError, EventBatch, Peer
 from epicast.deployment.addresses import Address
 from epicast.protocols.epto import Pending
 from epicast.protocols.topic_modes import ORDERED_MODE, topic_mode
-from epicast.runtime.waiting import Bell, end_task, next_turn, spawn, until_done
+from epicast.runtime.waiting import Bell, end_task, in_thread, next_turn, spawn, until_done
 
 if TYPE_CHECKING:
     from epicast.client.topics.peer import PeerNode
@@ -101,6 +101,7 @@ class Topic:
     async def _join(self) -> None:
         try:
             await self._node.ready()
+            await in_thread(topic_mode(self.mode).warm_up)
             while not self._is_joined:
                 contacts = await self._find_contacts()
                 self._node.start_topic(self, contacts)

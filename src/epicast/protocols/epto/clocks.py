@@ -16,6 +16,9 @@ _NEVER = 2**63 - 1
 _LAST_LOGICAL = 2**62
 _CLOCKS = 31
 """Other nodes' clocks remembered."""
+_PATIENCE = 16
+"""Balls after which half of the clocks outweigh the other half. By then others would have been
+heard of, if there were any."""
 AGES = 4100
 """Ages of entries are below this."""
 _AGES_PER_OCTAVE = 64
@@ -70,7 +73,7 @@ class LogicalClock:
 class GlobalClock:
     """Wall-clock time in nanoseconds; the last bits tell events of one instant apart."""
 
-    __slots__ = ("_ahead", "_correction", "_max_ahead", "highest")
+    __slots__ = ("_ahead", "_correction", "_max_ahead", "_ties", "highest")
 
     rounds_factor = 1
     extra_rounds = 1
@@ -82,6 +85,8 @@ class GlobalClock:
         self._ahead: dict[NodeId, int] = {}
         """By how much others' clocks are ahead of ours."""
         self._correction = 0
+        self._ties = 0
+        """Balls since there were more than two halves that disagree."""
 
     def stamp(self, wall: int) -> int:
         self.highest = max(wall + self._correction, self.highest + 1)
@@ -108,15 +113,22 @@ class GlobalClock:
 
     def hear_clock(self, peer: NodeId, ahead: int) -> None:
         """Somebody's clock is so much ahead of ours. If most are by more than is allowed, it is
-        ours that is off: it follows the one in the middle."""
+        ours that is off: it follows the one in the middle. If there are two halves, as in a system
+        of two, that which is ahead follows the other, but not at once: who has heard of one node
+        only may have heard of the one that is wrong."""
         self._ahead.pop(peer, None)
         self._ahead[peer] = ahead
         if len(self._ahead) > _CLOCKS:
             del self._ahead[next(iter(self._ahead))]
         if abs(ahead) > self._max_ahead or self._correction:
-            clocks = sorted([0, *self._ahead.values()])
-            middle = clocks[(len(clocks) - 1) // 2]
-            self._correction = middle if abs(middle) > self._max_ahead else 0
+            self._follow_the_middle()
+
+    def _follow_the_middle(self) -> None:
+        clocks = sorted([0, *self._ahead.values()])
+        lower, upper = clocks[(len(clocks) - 1) // 2], clocks[len(clocks) // 2]
+        self._ties = self._ties + 1 if upper - lower > self._max_ahead else 0
+        middle = lower if self._ties >= _PATIENCE else min(lower, upper, key=abs)
+        self._correction = middle if abs(middle) > self._max_ahead else 0
 
     @property
     def correction(self) -> int:

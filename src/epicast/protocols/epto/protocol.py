@@ -32,8 +32,6 @@ from epicast.protocols.epto.store import EventStore
 from epicast.protocols.notifications import refusal
 
 _ROUND = "round"
-_CLOCKS_EVERY = 8
-"""A clock that is right is looked at in one ball out of so many."""
 
 
 class Epto(Protocol[EptoConfig]):
@@ -147,11 +145,8 @@ class Epto(Protocol[EptoConfig]):
     def _handle_ball(self, now: int, source: NodeId, ball: Ball, fx: Effects) -> None:
         wall = now + fx.wall_offset
         self._heard += 1
-        ahead = ball.wall - wall if ball.wall else 0
-        if ahead and (
-            self._heard % _CLOCKS_EVERY == 0 or abs(ahead) > self.config.max_clock_ahead_ns
-        ):
-            self._clock.hear_clock(source, ahead)
+        if ball.wall:
+            self._clock.hear_clock(source, ball.wall - wall)
         if ball.latency > 0:
             self._pace.hear(source, ball.latency)
         if self._size is not None and not self._size.hear(ball.epoch, ball.minima, ball.size):
