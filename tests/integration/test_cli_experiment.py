@@ -50,6 +50,13 @@ def test_run_leaves_everything_and_claims_shows_it(tmp_path: Path) -> None:
     ]
 
 
+def test_an_experiment_without_claims_shows_no_empty_table(tmp_path: Path) -> None:
+    (tmp_path / "claims.json").write_text("[]", "utf-8")
+    shown = epicast("experiment", "claims", tmp_path, "--strict")
+    assert shown.returncode == 0
+    assert shown.stdout == "No claim of a paper was judged; what was found is in the report.\n"
+
+
 def test_run_by_claim_with_json(tmp_path: Path) -> None:
     done = epicast("experiment", "run", "--claim", "T2", "--inline", "--out", tmp_path, "--json")
     summary = json.loads(done.stdout)

@@ -182,6 +182,9 @@ def _keep_to_one_thread() -> None:
 
 
 def _print_claims(found: Sequence[tuple[Path, Claim]]) -> None:
+    if not found:
+        print("No claim of a paper was judged; what was found is in the report.")
+        return
     print_table(
         ["claim", "paper", "ours", "holds", "detail"],
         (

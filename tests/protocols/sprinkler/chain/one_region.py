@@ -1,8 +1,9 @@
-"""One region that is a chain, with one stream and one publisher, driven step by step."""
+"""One region that is a chain, with one stream and one publisher, driven step by step; and, if
+wanted, other regions that have nothing to say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from epicast.core import EventBatch, NodeId
 from epicast.deployment import parse_geoplex
@@ -17,12 +18,14 @@ SECOND = 1000 * MS
 class Chain:
     """The stream keeps the latest event of each key."""
 
-    def __init__(self, replicas: int, config: ProxyConfig | None = None) -> None:
+    def __init__(
+        self, replicas: int, config: ProxyConfig | None = None, others: Sequence[str] = ()
+    ) -> None:
         addresses = [f"a{number}:1" for number in range(replicas)]
         text = (
             f'name = "g"\n[regions.a]\nreplicas = {addresses}\ndata = "d"\n'
-            '[streams.s]\nowner = "a"\nack = "disk"\nlatest_per_key = true'
-        )
+            '[streams.s]\nowner = "a"\nack = "disk"\nlatest_per_key = true\n'
+        ) + "".join(f'[regions.{name}]\nproxy = "{name}:1"\n' for name in others)
         self.geo = SimGeoplex(
             parse_geoplex(text, "g"), 1, sync_ns=2 * MS, proxy_config=config or ProxyConfig()
         )

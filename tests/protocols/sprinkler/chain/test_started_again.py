@@ -80,3 +80,25 @@ def test_it_joins_once_it_was_removed_and_forgets_what_nobody_else_has() -> None
     assert trouble.shown() == trouble.chain.acknowledged
     assert [trouble.stored(node) for node in trouble.chain.replicas] == [COUNT] * 4
     assert place_of(trouble.replica) == 3
+
+
+@pytest.mark.parametrize("is_tail", [True, False])
+def test_who_numbers_nothing_holds_nobody_up(is_tail: bool) -> None:
+    """An owner that was away asks other regions whether it still is, before it numbers anything.
+    The head was not away, so publications that come by a replica that was need not wait: also not
+    if that is let in before the other region is within its reach."""
+    chain = Chain(3, others=["b"])
+    chain.publish((b"0", b"before"))
+    chain.run(SECOND)
+    fresh = chain.replicas[-1]
+    far = chain.geo.proxies["b"].id
+    chain.simulation.crash(fresh)
+    chain.run(SECOND)
+    chain.simulation.network.cut(lambda source, target: {source, target} == {fresh.id, far})
+    chain.geo.restart(fresh)
+    while place_of(fresh) != 2:
+        chain.run(MS)
+    chain.publisher = chain.geo.add_client("a", "next", at=fresh if is_tail else chain.replicas[1])
+    chain.publish((b"1", b"after"))
+    chain.run(200 * MS)
+    assert chain.acknowledged == [b"before", b"after"]

@@ -170,7 +170,7 @@ class TenantProxy(Proxy):
 
     def _held_up(self, stream: int) -> str:
         """Why nothing is numbered now; empty if that is not so."""
-        if self._asks_until and self._publications.owns(stream):
+        if self._asks_until and self._is_head and self._publications.owns(stream):
             return "its owner has just been started, and asks whether it still is"
         return self._ledger.waits(stream)
 
