@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from epicast.log import History
 from epicast.log.closing import NAME
+from epicast.log.restarts import may_have_lost
+from epicast.log.segment import HEADER_BYTES, SUFFIX
 from epicast.log.simulated import PowerCut, SimulatedDisk
 from tests.log.stores import SMALL, every_store, store
 from tests.log.streams import batch_of, numbered
@@ -92,3 +95,52 @@ def test_complete_is_never_said_of_a_history_that_lost_something(seed: int, cut_
     history = History(disk, 7, config=SMALL)
     if history.recovery.is_complete:
         assert history.end == appended
+
+
+def damaged_disk(seed: int, *, closed: bool) -> SimulatedDisk:
+    """Of a history whose appends are synced, and that has lost some of what it told others."""
+    rng = Random(seed)
+    disk = SimulatedDisk(rng)
+    history = History(disk, 7, config=SMALL)
+    for _ in range(rng.randrange(2, 8)):
+        fill(history, rng.randrange(1, 60))
+    if closed:
+        history.close()
+        last = max(name for name in disk.names() if name.endswith(SUFFIX) and disk.size(name) > 60)
+        disk.cut_off(last, disk.size(last) - 1)
+    else:
+        history.sync()
+        disk.crash()
+        first = min(name for name in disk.names() if name.endswith(SUFFIX))
+        disk.flip_bit(first, 8 * (HEADER_BYTES + 20))  # of the first batch, with more behind it
+    return disk
+
+
+@given(st.integers(0, 2**32), st.booleans(), st.lists(st.integers(0, 12), max_size=4))
+def test_a_loss_is_told_until_it_is_noted(seed: int, closed: bool, cuts: list[int]) -> None:
+    """Recovery cuts what is damaged and takes the note away. Whenever the power goes, however
+    often, and also if somebody else opens and closes the history: the loss is not hidden."""
+    disk = damaged_disk(seed, closed=closed)
+    for cut in cuts:
+        disk.cut_at = disk.operations + cut
+        try:
+            History(disk, 7, config=SMALL).close()
+        except PowerCut:
+            disk.crash()
+    disk.cut_at = -1
+    history = History(disk, 7, config=SMALL)
+    assert may_have_lost(history.recovery, history.config)
+    history.loss_is_noted()
+    disk.crash()
+    history = History(disk, 7, config=SMALL)
+    assert not may_have_lost(history.recovery, history.config)
+
+
+def test_a_loss_that_cannot_be_marked_changes_nothing() -> None:
+    disk = damaged_disk(3, closed=False)
+    before = disk.snapshot()
+    disk.failing = True
+    with pytest.raises(OSError, match="Input/output"):
+        History(disk, 7, config=SMALL)
+    disk.crash()
+    assert disk.snapshot().items() >= before.items()

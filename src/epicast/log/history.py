@@ -16,7 +16,7 @@ from contextlib import suppress
 import numpy as np
 
 from epicast.core import EventBatch, EventKind
-from epicast.log.closing import leave_note
+from epicast.log.closing import leave_note, take_mark
 from epicast.log.collector import Collector
 from epicast.log.compaction import live_bytes
 from epicast.log.compactor import Compactor
@@ -322,6 +322,11 @@ class History:
         self.epoch, self.end = epoch, first - 1
         self._forget_everything()
         self.sync()
+
+    def loss_is_noted(self) -> None:
+        """What `recovery` says may be missing is known elsewhere, durably, or a new epoch has begun
+        because of it. Until then every opening says so again."""
+        take_mark(self._segments.directory)
 
     def close(self) -> None:
         """Sync, note that it was closed in good order, and let go of the directory."""

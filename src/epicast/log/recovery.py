@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
-from epicast.log.closing import take_note
+from epicast.log.closing import MARK, leave_mark, read_note, take_note
 from epicast.log.compaction import TEMPORARY
 from epicast.log.errors import CorruptBatch, WrongStream
 from epicast.log.records import has_sound_record
@@ -36,9 +36,9 @@ class Truncation(Struct, frozen=True):
     """Bytes behind that point, in this segment and in those after it."""
     set_aside: tuple[str, ...]
     """Segments after this one, renamed, that could not be used without what was lost."""
-    sound_behind: bool = False
-    """Sound batches lie behind that point. So it is not the end of a write that was cut short, but
-    damage to something older, which was on disk."""
+    in_the_midst: bool = False
+    """Sound batches or whole segments lie behind that point. So it is not the end of a write that
+    was cut short, but damage to something older, which was on disk."""
 
 
 class RecoveryReport(Struct, frozen=True):
@@ -57,6 +57,8 @@ class RecoveryReport(Struct, frozen=True):
     truncation: Truncation | None = None
     closed_at: tuple[int, int] | None = None
     """Epoch and end noted when the history was closed; None if it was not closed in good order."""
+    marked: bool = False
+    """Opened before, it had lost something, and nobody has taken that in since."""
 
     @property
     def is_complete(self) -> bool:
@@ -79,6 +81,7 @@ class Recovery:
         self._leftovers: list[str] = []
         self._truncation: Truncation | None = None
         self._closed_at: tuple[int, int] | None = None
+        self._marked = False
         self._found = 0
         self._batches = 0
         self._read_bytes = 0
@@ -89,8 +92,8 @@ class Recovery:
         for name in names:  # before anything is changed
             if name.endswith(SUFFIX):
                 refuse_newer(name, self._files.get(name).read(0, HEADER_BYTES))
-        self._closed_at = take_note(self._files.directory)
-        names = self._files.directory.names()
+        self._marked = MARK in names
+        self._closed_at = read_note(self._files.directory)
         for name in names:
             if name.endswith(".tmp"):
                 self._remove(name)
@@ -100,6 +103,9 @@ class Recovery:
             problem = self._read(name, take)
             if problem is not None:
                 self._truncate(name, problem, waiting)
+        if self._has_less_than_noted():
+            leave_mark(self._files.directory)
+        take_note(self._files.directory)
         self._files.directory.sync()
         self._found = len(self.segments)
 
@@ -107,7 +113,7 @@ class Recovery:
         return RecoveryReport(
             self._stream, epoch, start, end, self._found, self._batches,
             sum(segment.rows for segment in self.segments), self._read_bytes,
-            tuple(self._leftovers), self._truncation, self._closed_at,
+            tuple(self._leftovers), self._truncation, self._closed_at, self._marked,
         )  # fmt: skip
 
     def _read(self, name: str, take: Callable[[Rows], None]) -> CorruptBatch | None:
@@ -170,7 +176,9 @@ class Recovery:
         """Cut the segment where the problem is, and put everything behind that out of the way."""
         file = self._files.get(name)
         lost = [file.size - problem.position]
-        sound_behind = has_sound_record(file.read(problem.position, file.size))
+        in_the_midst = bool(later) or has_sound_record(file.read(problem.position, file.size))
+        if in_the_midst:
+            leave_mark(self._files.directory)
         set_aside = []
         if problem.position:
             if self._keep_tail(name, problem.position):
@@ -182,13 +190,17 @@ class Recovery:
         for other in later:
             file = self._files.get(other)
             lost.append(file.size)
-            sound_behind = sound_behind or has_sound_record(file.read(0, file.size))
             self._files.close(other)
             self._files.directory.rename(other, other + SET_ASIDE)
             set_aside.append(other + SET_ASIDE)
         self._truncation = Truncation(
-            name, problem.position, problem.reason, sum(lost), tuple(set_aside), sound_behind
+            name, problem.position, problem.reason, sum(lost), tuple(set_aside), in_the_midst
         )
+
+    def _has_less_than_noted(self) -> bool:
+        if self._closed_at is None or not self.segments:
+            return False  # who has nothing at all begins a new epoch anyway
+        return self._closed_at != (self.segments[-1].epoch, self.segments[-1].last)
 
     def _keep_tail(self, name: str, position: int) -> bool:
         """Copy what is about to be cut off, for whoever wants to look at it; if there is room."""

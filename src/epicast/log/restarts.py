@@ -44,13 +44,13 @@ def append(history: History, batches: Sequence[EventBatch]) -> None:
 
 def may_have_lost(found: RecoveryReport, config: LogConfig) -> bool:
     """Whether events that others may have seen can be missing."""
+    if found.marked:
+        return True
     if not found.segments or found.is_complete:
         return False
     if config.sync != "disk":
         return True
-    # What was synced is gone if there was more when the history was closed, if a whole segment
-    # became useless, or if what is damaged has sound batches behind it; half a batch at the end was
-    # on its way to the disk when the power went.
+    # What was synced is gone if there was more when the history was closed, or if something lies
+    # behind the damage; half a batch at the end was on its way to the disk when the power went.
     cut = found.truncation
-    in_the_midst = cut is not None and (cut.sound_behind or len(cut.set_aside) > 1)
-    return in_the_midst or found.closed_at is not None
+    return (cut is not None and cut.in_the_midst) or found.closed_at is not None

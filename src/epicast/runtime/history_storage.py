@@ -152,6 +152,7 @@ class HistoryStorage:
                 if stream not in self._histories:
                     opened[stream] = self._open_stream(stream, store, epoch)
                     state = self._note_doubts(state)
+                    opened[stream].loss_is_noted()
         except (StateError, LogError, OSError) as error:
             for history in opened.values():
                 history.close()

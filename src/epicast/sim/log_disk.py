@@ -107,6 +107,7 @@ class LogDisk(SimDisk):
         elif lost:
             history.raise_epoch(max(history.epoch + 1, epoch))
             self._doubtful.discard(stream)
+        history.loss_is_noted()
         return history
 
     def close(self) -> None:

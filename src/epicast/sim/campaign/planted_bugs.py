@@ -155,9 +155,9 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     ),
     PlantedBug(
         name="trust-damage",
-        file="log/restarts.py",
-        old="in_the_midst = cut is not None and (cut.sound_behind or len(cut.set_aside) > 1)",
-        new="in_the_midst = cut is not None and len(cut.set_aside) > 1",
+        file="log/recovery.py",
+        old="in_the_midst = bool(later) or has_sound_record(file.read(problem.position, file.size))",
+        new="in_the_midst = bool(later)",
         description="a history cut short by damage is taken for a write that was cut short",
         within=300,
     ),
