@@ -156,8 +156,8 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         name="trust-damage",
         file="log/recovery.py",
-        old="in_the_midst = bool(later) or has_sound_record(file.read(problem.position, file.size))",
-        new="in_the_midst = bool(later)",
+        old="bool(later) or has_sound_record(",
+        new="bool(later) or False and has_sound_record(",
         description="a history cut short by damage is taken for a write that was cut short",
         within=300,
     ),
