@@ -156,8 +156,9 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         name="trust-damage",
         file="log/recovery.py",
-        old="bool(later) or has_sound_record(",
-        new="bool(later) or False and has_sound_record(",
+        old="in_the_midst = bool(later) or has_sound_record("
+        "file.read(problem.position, file.size))",
+        new="in_the_midst = bool(later)",
         description="a history cut short by damage is taken for a write that was cut short",
         within=300,
     ),
