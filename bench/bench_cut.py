@@ -3,7 +3,9 @@
 Three regions, real processes on loopback; events of one are read in another while the link between
 them swallows everything, or breaks. 100,000 events per second in batches of 5 ms. They have to come
 again, by way of the third region, within the period of advertisements (or C divided by the events
-missed, if that is longer) and a round trip, which is next to nothing here; nothing may be lost.
+missed, if that is longer) and a round trip, which is next to nothing here; what was missed has to
+have come before the link is mended; nothing may be lost. The worst of five outages of each kind
+counts.
 """
 
 import statistics
@@ -21,13 +23,11 @@ def run(quick: bool) -> Result:
     lost = 0
     for how in FAILURES:
         found = [measure(how, outage_s=outage_s) for _ in range(rounds)]
-        bound = max(outage.bound_ms for outage in found)
-        figures[f"{how}_worst_ms"] = round(max(outage.stalled_ms for outage in found), 1)
-        figures[f"{how}_drained_ms"] = round(
-            statistics.median([outage.drained_ms for outage in found]), 1
-        )
+        bound = min(outage.bound_ms for outage in found)
+        stalled = [outage.stalled_ms for outage in found]
+        figures[f"{how}_median_ms"] = round(statistics.median(stalled), 1)
+        figures[f"{how}_drained_ms"] = round(max(outage.drained_ms for outage in found), 1)
         figures[f"{how}_switches"] = max(outage.switches for outage in found)
-        stalled = statistics.median([outage.stalled_ms for outage in found])
-        bars.append(Bar(f"{how}_stalled_ms", bound, "at most", stalled, "ms"))
+        bars.append(Bar(f"{how}_stalled_ms", bound, "at most", max(stalled), "ms"))
         lost += sum(outage.lost for outage in found)
     return Result("cut", figures, [*bars, Bar("lost", 0, "at most", lost, "events")])

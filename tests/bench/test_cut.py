@@ -18,7 +18,7 @@ def test_verdict(monkeypatch: pytest.MonkeyPatch, change: dict[str, float], hold
     monkeypatch.setattr(bench_cut, "measure", lambda how, outage_s: outage)
     result = bench_cut.run(quick=True)
     assert result.holds is holds
-    assert result.figures["swallows_worst_ms"] == outage.stalled_ms
+    assert result.figures["swallows_median_ms"] == outage.stalled_ms
     assert [bar.name for bar in result.bars] == [
         "swallows_stalled_ms", "breaks_stalled_ms", "deaf_stalled_ms", "lost",
     ]  # fmt: skip

@@ -7,7 +7,8 @@ NodeId = int
 
 MAX_NODE_ID = 2**64 - 1
 COORDINATION_ID = MAX_NODE_ID
-"""The coordination service is a peer like any other, under this reserved id."""
+"""The coordination service is a peer like any other, under this reserved id. It is never at the
+other end of a connection: whoever says so is refused."""
 
 
 class Peer(Struct, frozen=True, array_like=True, gc=False):

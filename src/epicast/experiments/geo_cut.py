@@ -149,7 +149,8 @@ class Outage(Struct, frozen=True):
     """The longest that no event of the far region came."""
     bound_ms: float
     drained_ms: float
-    """From the failure until what came was published less than half a period ago again."""
+    """From the failure until what came was published less than half a period ago again; 0 if it
+    always was."""
     published: int
     lost: int
     switches: int
@@ -247,11 +248,14 @@ class _Measurement:
         return max(later - earlier for earlier, later in pairwise([failed_at, *times, ended_at]))
 
     def _drained_ns(self, failed_at: int) -> int:
+        """Who is late to the end has caught up with the last event."""
         late_ns = self._period_ms * _MILLISECOND // 2
         was_late = False
         for at, last in self._came:
+            if at < failed_at:
+                continue
             is_late = at - self._published[(last - 1) // self._rows] > late_ns
-            if at >= failed_at and was_late and not is_late:
+            if was_late and not is_late:
                 return at - failed_at
-            was_late |= is_late and at >= failed_at
-        return 0
+            was_late |= is_late
+        return self._came[-1][0] - failed_at if was_late else 0

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from epicast.core import AnyMessage, BodyCodec, Buffer, NodeId, WireError
+from epicast.core import COORDINATION_ID, AnyMessage, BodyCodec, Buffer, NodeId, WireError
 from epicast.core.message import FRAME_HEADER_BYTES
 from epicast.wire.frames import FrameEncoder, decode_frame, frame_bytes
 from epicast.wire.registry import UnknownType
@@ -105,6 +105,8 @@ def decode_datagram(data: Buffer, codec: BodyCodec | None = None) -> Datagram:
     covered = crc32c(view[: _UNCHECKED.size])
     if crc32c(view[DATAGRAM_HEADER_BYTES:], covered) != checksum:
         raise WireError("corrupt", "the checksum of a datagram does not match")
+    if source == COORDINATION_ID:
+        raise WireError("malformed", "a datagram in the coordination service's name")
     codec = codec or BodyCodec()
     messages: list[AnyMessage] = []
     unknown: list[int] = []

@@ -19,7 +19,15 @@ from crc32c import crc32c
 from msgspec import MsgspecError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from epicast.core import MAX_NODE_ID, Buffer, ConfigError, NodeId, Peer, WireError
+from epicast.core import (
+    COORDINATION_ID,
+    MAX_NODE_ID,
+    Buffer,
+    ConfigError,
+    NodeId,
+    Peer,
+    WireError,
+)
 from epicast.wire.versions import SPOKEN_VERSIONS, VersionRange
 
 MAGIC = b"EPIC"
@@ -155,6 +163,8 @@ def _problem(hello: Hello) -> str | None:
     node = hello.node
     if not 0 <= node.id <= MAX_NODE_ID:
         return f"the node id {node.id}, which is not an unsigned 64-bit number"
+    if node.id == COORDINATION_ID:
+        return f"the node id {node.id}, which is the coordination service's"
     if not 0 <= node.port <= 65535:
         return f"the port {node.port}"
     if not 0 <= hello.incarnation < 2**64:
@@ -163,6 +173,8 @@ def _problem(hello: Hello) -> str | None:
         return f"the revision {hello.revision}"
     if max(len(node.host), len(hello.cluster)) > MAX_NAME_CHARACTERS:
         return f"a name of more than {MAX_NAME_CHARACTERS} characters"
+    if not (node.host.isprintable() and hello.cluster.isprintable()):
+        return "a name that cannot be printed"  # it would be, in logs
     if len(hello.token) > MAX_TOKEN_CHARACTERS:
         return f"a token of more than {MAX_TOKEN_CHARACTERS} characters"
     return None

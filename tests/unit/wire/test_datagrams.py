@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicast.core import AnyMessage, WireError
+from epicast.core import COORDINATION_ID, AnyMessage, WireError
 from epicast.wire import (
     DATAGRAM_HEADER_BYTES,
     FrameEncoder,
@@ -23,11 +23,17 @@ def rejected(data: bytes | bytearray) -> str:
     return caught.value.reason
 
 
-@given(u64, u64, st.lists(messages(), min_size=1, max_size=5))
+@given(
+    u64.filter(lambda i: i != COORDINATION_ID), u64, st.lists(messages(), min_size=1, max_size=5)
+)
 def test_roundtrip(source: int, incarnation: int, sent: list[AnyMessage]) -> None:
     data = encode_datagram(source, incarnation, sent, mtu=1 << 20)
     assert len(data) == DATAGRAM_HEADER_BYTES + sum(message.wire_size() for message in sent)
     assert decode_datagram(data) == (source, incarnation, sent, ())
+
+
+def test_nobody_passes_for_the_coordination_service() -> None:
+    assert rejected(encode_datagram(COORDINATION_ID, 1, [Ping()])) == "malformed"
 
 
 def test_what_a_later_version_knows_is_passed_over() -> None:

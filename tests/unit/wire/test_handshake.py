@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicast.core import ConfigError, Peer, WireError
+from epicast.core import COORDINATION_ID, ConfigError, Peer, WireError
 from epicast.wire import Handshake, Hello, VersionRange
 from tests.unit.wire.mutations import repair_handshake
 from tests.unit.wire.samples import u64
@@ -22,7 +22,12 @@ def rejection(incoming: bytes, handshake: Handshake | None = None) -> WireError:
 @given(
     st.builds(
         Hello,
-        st.builds(Peer, u64.filter(lambda i: i != 1), st.text(max_size=200), st.integers(0, 65535)),
+        st.builds(
+            Peer,
+            u64.filter(lambda i: i not in (1, COORDINATION_ID)),
+            st.text(max_size=200).filter(str.isprintable),
+            st.integers(0, 65535),
+        ),
         u64,
         st.just("epicast"),
     ),
@@ -122,6 +127,9 @@ def test_later_entries_of_the_greeting_are_ignored() -> None:
         Hello(Peer(2), -1, "epicast"),
         Hello(Peer(2, "h" * 201), 1, "epicast"),
         Hello(Peer(2), 1, "c" * 201),
+        Hello(Peer(2, "h\nalarm: all is lost"), 1, "epicast"),
+        Hello(Peer(2), 1, "c\x1b[2J"),
+        Hello(Peer(COORDINATION_ID), 1, "epicast"),
     ],
 )
 def test_impossible_introduction_is_a_configuration_error(hello: Hello) -> None:
@@ -137,3 +145,12 @@ def test_impossible_introduction_is_refused() -> None:
     error = rejection(outgoing)
     assert error.reason == "handshake"
     assert "node id -1" in error.detail
+
+
+def test_nobody_passes_for_the_coordination_service() -> None:
+    """What it says goes: it decides who is in a chain."""
+    outgoing = bytearray(Handshake(Hello(Peer(COORDINATION_ID - 1), 1, "epicast")).outgoing)
+    place = outgoing.index((COORDINATION_ID - 1).to_bytes(8, "big"))
+    outgoing[place : place + 8] = COORDINATION_ID.to_bytes(8, "big")
+    repair_handshake(outgoing)
+    assert "coordination service" in rejection(outgoing).detail

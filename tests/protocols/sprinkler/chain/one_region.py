@@ -19,12 +19,18 @@ class Chain:
     """The stream keeps the latest event of each key."""
 
     def __init__(
-        self, replicas: int, config: ProxyConfig | None = None, others: Sequence[str] = ()
+        self,
+        replicas: int,
+        config: ProxyConfig | None = None,
+        others: Sequence[str] = (),
+        *,
+        on_disk: bool = True,
     ) -> None:
         addresses = [f"a{number}:1" for number in range(replicas)]
+        data, ack = ('data = "d"\n', "disk") if on_disk else ("", "memory")
         text = (
-            f'name = "g"\n[regions.a]\nreplicas = {addresses}\ndata = "d"\n'
-            '[streams.s]\nowner = "a"\nack = "disk"\nlatest_per_key = true\n'
+            f'name = "g"\n[regions.a]\nreplicas = {addresses}\n{data}'
+            f'[streams.s]\nowner = "a"\nack = "{ack}"\nlatest_per_key = true\n'
         ) + "".join(f'[regions.{name}]\nproxy = "{name}:1"\n' for name in others)
         self.geo = SimGeoplex(
             parse_geoplex(text, "g"), 1, sync_ns=2 * MS, proxy_config=config or ProxyConfig()

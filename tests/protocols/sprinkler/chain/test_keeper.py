@@ -170,6 +170,24 @@ def test_a_member_that_was_started_again_waits_its_turn() -> None:
         assert rig.proposed() == [[me]]
 
 
+def test_who_was_started_again_does_not_go_on_alone_while_a_member_is_heard_of() -> None:
+    """That one has everything, and will remove it when it reaches the coordination service."""
+    rig = Rig(A)
+    rig.view(chain(3, A, B, C, incarnation=INCARNATION - 1), 7)
+    rig.pass_time(20_000, B, incarnation=INCARNATION - 1)
+    rig.pass_time(2900)
+    assert rig.proposed() == []
+    rig.pass_time(100)
+    assert rig.proposed() == [[A]]
+
+
+def test_others_that_were_started_again_too_are_no_members() -> None:
+    rig = Rig(A)
+    rig.view(chain(3, A, B, C, incarnation=INCARNATION - 1), 7)
+    rig.pass_time(3000, B, C)
+    assert rig.proposed() == [[A]]
+
+
 def test_who_was_the_last_goes_on_at_once_but_not_without_its_disk() -> None:
     for saved, durable, wanted in ((True, True, [[A]]), (False, True, []), (False, False, [[A]])):
         rig = Rig(A, saved=saved, durable=durable)

@@ -82,6 +82,30 @@ def test_it_joins_once_it_was_removed_and_forgets_what_nobody_else_has() -> None
     assert place_of(trouble.replica) == 3
 
 
+def test_it_does_not_go_on_without_its_memory_while_members_are_well() -> None:
+    """They beat, and cannot reach the coordination service to remove it."""
+    chain = Chain(3, on_disk=False)
+    chain.publish(*((b"%d" % number, b"%d" % number) for number in range(COUNT)))
+    chain.run(SECOND)
+    assert len(chain.acknowledged) == COUNT
+    restarted, *members = chain.replicas
+
+    def is_far(source: int, target: int) -> bool:
+        ends = {source, target}
+        return COORDINATION_ID in ends and not ends.isdisjoint(node.id for node in members)
+
+    chain.simulation.network.cut(is_far)
+    chain.simulation.crash(restarted, lose_disk=True)
+    chain.geo.restart(restarted)
+    chain.run(10 * SECOND)
+    chain.simulation.network.mend(is_far)
+    chain.run(5 * SECOND)
+    assert [place_of(node) for node in (*members, restarted)] == [0, 1, 2]
+    reader = chain.subscribe("late")
+    chain.run(5 * SECOND)
+    assert chain.delivered[reader.id] == chain.acknowledged
+
+
 @pytest.mark.parametrize("is_tail", [True, False])
 def test_who_numbers_nothing_holds_nobody_up(is_tail: bool) -> None:
     """An owner that was away asks other regions whether it still is, before it numbers anything.

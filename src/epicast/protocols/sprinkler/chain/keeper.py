@@ -6,8 +6,10 @@ each other cannot both stay. Proposals name the configuration they change, so of
 succeeds. One whose outcome is not known is made again in the same words until it is.
 
 A member that was started again may have lost what it had in memory, and is not the member any more:
-it waits to be removed, and joins at the end like any newcomer. If nobody removes it, nobody who
-was a member is left: then the first of those who were, in the order of the chain, goes on alone.
+it waits to be removed, and joins at the end like any newcomer. If nobody removes it and no member is
+heard of any more, nobody who was a member is left: then the first of those who were, in the order
+of the chain, goes on alone. While a member is heard of, nobody does, however long that one takes to
+reach the coordination service: it has everything, and who was started again may not.
 """
 
 from __future__ import annotations
@@ -224,9 +226,15 @@ class Keeper:
         was = chain.place_of(self._me)
         if was is None or not (self._saved or not self._plan.durable):
             return None
-        alone = len(chain.members) == 1
-        patience = 0 if alone else (1 + was) * self._config.resume_after_ns
-        return chain.changed((myself,)) if now - self._adopted_at >= patience else None
+        others = [member for member in chain.members if member.id != self._me]
+        patience = (1 + was) * self._config.resume_after_ns if others else 0
+        silent_ns = now - max(self._adopted_at, *map(self._heard_at, others), 0)
+        return chain.changed((myself,)) if silent_ns >= patience else None
+
+    def _heard_at(self, member: Member) -> int:
+        """When it was last heard of as the member it is; 0 if it never was."""
+        incarnation, at = self._heard.get(member.id, (0, 0))
+        return at if incarnation == member.incarnation else 0
 
     def _is_gone(self, now: int, member: Member) -> bool:
         incarnation, at = self._heard.get(member.id, (member.incarnation, 0))
