@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from epicast_checker.findings import Report, StreamFindings, SubscriberFindings
 from epicast_checker.format import Collects, FormatError, Got, Role, Sent
-from epicast_checker.matching import Reader, match
+from epicast_checker.matching import Reader, count_tombstones, match
 from epicast_checker.numbers import Numbering
 from epicast_checker.order import Order, files_of_numbers
 from epicast_checker.reading import LogFile, Rows, find_logs, read
@@ -205,6 +205,8 @@ class _Checking:
             order.take(self._numbered.load(number))
         for stream in self._streams.values():
             stream.findings.misordered = order.misordered.get(stream.number, 0)
+            hidden = [count_tombstones(reader) for reader in stream.readers]
+            stream.findings.lost += min(hidden, default=0)
 
     def _report(self) -> Report:
         report = Report(logs=len(self._logs), events=self._events)

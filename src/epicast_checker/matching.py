@@ -200,6 +200,24 @@ def _judge(
     return has
 
 
+def count_tombstones(reader: Reader) -> int:
+    """After all files: each event that is said to be collected has its own tombstone among those
+    the reader got. What is beyond their number is gone; how many events that are."""
+    findings = reader.findings
+    gone = max(0, findings.collected + findings.undecided - findings.tombstones)
+    surely = reader.first <= 1 and not findings.resets
+    if not surely:  # some of them may have been before where it began
+        moved = min(gone, findings.collected)
+        findings.collected -= moved
+        findings.undecided += moved
+        return 0
+    of_collected = min(gone, findings.collected)
+    findings.collected -= of_collected
+    findings.undecided -= gone - of_collected
+    findings.never_delivered += gone
+    return gone
+
+
 def _latest(events: Published, at: NDArray[np.int64], seqs: U64) -> U64:
     """The highest number of each key among some events."""
     latest = np.zeros(events.key_count, dtype=np.uint64)

@@ -137,8 +137,24 @@ def _judge_stream(events: list[Event], sides: list[Side], collects: Collects) ->
                 side.found[verdict] += 1
                 if verdict == "never_delivered":
                     missed.add(event.content)
-    found["lost"] = len(missed - has)
+    found["lost"] = len(missed - has) + min((_not_buried(side) for side in sides), default=0)
     return dict(found)
+
+
+def _not_buried(side: Side) -> int:
+    """Events that cannot be collected because there is no tombstone left for them."""
+    found = side.found
+    tombstones, rest = found["tombstones"], 0
+    for verdict in ("undecided", "collected"):
+        beyond = max(0, found[verdict] - tombstones)
+        tombstones -= found[verdict] - beyond
+        found[verdict] -= beyond
+        rest += beyond
+    if side.first > 1 or found["resets"]:
+        found["undecided"] += rest
+        return 0
+    found["never_delivered"] += rest
+    return rest
 
 
 def _verdict(
