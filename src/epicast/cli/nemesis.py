@@ -83,6 +83,8 @@ def _run(settings: Settings, folder: Path, as_json: bool) -> Verdict:
         print_table(["nemesis", ""], _rows(verdict))
     for trouble in verdict.troubles:
         say(f"epicast: {trouble}")
+    if verdict.events_per_s < settings.rate:
+        say(f"{verdict.events_per_s:,} events/s were acknowledged, of {settings.rate:,} wanted")
     say("No promise was broken." if verdict.clean else "epicast: promises were broken.")
     return verdict
 
