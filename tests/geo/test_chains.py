@@ -192,12 +192,30 @@ def test_all_replicas_are_killed_and_started_again(tmp_path: Path) -> None:
         check(local, load)
 
 
+def alarms(local: LocalGeoplex, asked: str) -> dict[str, str]:
+    """What is said there: texts by kind."""
+    return {alarm.kind: alarm.text for alarm in local.status()[asked].alarms}
+
+
 def test_a_coordination_service_that_is_down_stops_nobody_else(tmp_path: Path) -> None:
-    """The replicas wait for it; the other region serves its own streams meanwhile."""
+    """The replicas wait for it and say so; the other region serves its own streams meanwhile."""
     [port] = free_ports(1)
-    geoplex = chained(tmp_path, f"etcd://127.0.0.1:{port}")
-    with LocalGeoplex(geoplex) as local:
+    more = 'alarm_after = "300ms"\n[streams.prices]\nowner = "eu"\n'
+    with LocalGeoplex(chained(tmp_path, f"etcd://127.0.0.1:{port}", more)) as local:
         assert places(local) == dict.fromkeys(REPLICAS, -1)
-        assert local.status()["eu"].streams[0].head == 0
         with sync.connect(local.address("eu"), agent=False) as node:
-            assert [stream.name for stream in node.streams()] == ["orders"]
+            node.stream("prices").publish(b"42")
+            with node.stream("prices").subscribe(after=0) as subscription:
+                [event] = subscription.pull(1)
+        assert isinstance(event, Event) and event.payload == b"42"
+        eventually(lambda: {"coordination", "outside"} <= alarms(local, "us/1").keys())
+        assert "coordination service does not answer" in alarms(local, "us/1")["coordination"]
+
+
+def test_a_replica_that_is_gone_is_named(tmp_path: Path) -> None:
+    with LocalGeoplex(chained(tmp_path, more='alarm_after = "300ms"\n')) as local:
+        eventually(lambda: is_whole(local))
+        local.kill("us/2")
+        eventually(lambda: "replica" in alarms(local, "us/1"))
+        assert "replica us/2 is not heard of" in alarms(local, "us/1")["replica"]
+        assert "coordination" not in alarms(local, "us/1")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from epicast.core import NodeId
 from epicast.protocols.sprinkler import Alarm, AlarmKind
 
 
@@ -19,20 +18,20 @@ class AlarmStatus(Struct, frozen=True, kw_only=True):
     """How long it has been so."""
     stream: str = ""
     other: str = ""
-    """The region that is not heard of, or is further."""
+    """The region, or replica, that is not heard of or is further."""
     behind: int = 0
 
 
 def described(
     alarms: Iterable[Alarm],
     now: int,
-    region_of: Callable[[NodeId], str],
+    name_of: Callable[[Alarm], str],
     streams: Mapping[int, str],
 ) -> list[AlarmStatus]:
-    """`region_of` a node is its name; empty if it has none."""
+    """`name_of`: of the other node an alarm is about; empty if it has none."""
     found = []
     for alarm in alarms:
-        other = region_of(alarm.peer)
+        other = name_of(alarm)
         stream = streams.get(alarm.stream, str(alarm.stream) if alarm.stream else "")
         for_s = round(max(0, now - alarm.since) / 1e9, 3)
         found.append(
@@ -62,7 +61,7 @@ def _sentence(alarm: Alarm, other: str, stream: str) -> str:
         case AlarmKind.STORAGE:
             return f"{stream} cannot be stored: {alarm.detail}"
         case AlarmKind.REPLICA:
-            return f"a replica of {other} is not heard of"
+            return f"replica {other} is not heard of"
         case AlarmKind.LOST:
             return (
                 f"{alarm.behind} events of {stream} that were here, {alarm.detail}, are not in it "
@@ -70,6 +69,8 @@ def _sentence(alarm: Alarm, other: str, stream: str) -> str:
             )
         case AlarmKind.OUTSIDE:
             return "this replica is not in its chain"
+        case AlarmKind.COORDINATION:
+            return "the coordination service does not answer: who fails now cannot be replaced"
 
 
 def maintenance_alarm(stream: str, reason: str, for_ns: int) -> AlarmStatus:

@@ -24,6 +24,8 @@ from epicast.geo.upkeep import Upkeep
 from epicast.geo.warming import warm_up
 from epicast.log import policy_of
 from epicast.protocols.sprinkler import (
+    Alarm,
+    AlarmKind,
     MovableProxy,
     ProxyConfig,
     ReplicaProxy,
@@ -195,11 +197,16 @@ class ProxyService:
         assert self.protocol is not None
         names = {stream.id: name for name, stream in self._geoplex.streams.items()}
         now = time.monotonic_ns()
-        found = described(self.protocol.alarms(now), now, self._region_of, names)
+        found = described(self.protocol.alarms(now), now, self._other_in, names)
         wall = time.time_ns()
         for stream, (reason, since) in self.storage.complaints().items():
             found.append(maintenance_alarm(names[stream], reason, wall - since))
         return found
+
+    def _other_in(self, alarm: Alarm) -> str:
+        if alarm.kind is AlarmKind.REPLICA:
+            return next(each.name for each in self._region.replicas if each.id == alarm.peer)
+        return self._region_of(alarm.peer)
 
     def _region_of(self, node: NodeId) -> str:
         region = self._geoplex.region_by_id(node)

@@ -49,6 +49,8 @@ class AlarmKind(StrEnum):
     """Events that were here are not in the stream any more: another region took it by force."""
     OUTSIDE = "outside"
     """This replica is not in the chain: it has not caught up, or nobody is there to join."""
+    COORDINATION = "coordination"
+    """The coordination service does not answer: nobody who fails now can be replaced."""
 
 
 class Alarm(Struct, frozen=True, kw_only=True):

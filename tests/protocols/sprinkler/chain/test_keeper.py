@@ -208,7 +208,11 @@ def test_alarms() -> None:
     rig.view(chain(3, A, B), 7)
     rig.pass_time(6000, A)
     kinds = {(alarm.kind, alarm.peer) for alarm in rig.keeper.alarms(rig.now)}
-    assert kinds == {(AlarmKind.REPLICA, B), (AlarmKind.OUTSIDE, 0)}
+    assert kinds == {
+        (AlarmKind.REPLICA, B), (AlarmKind.OUTSIDE, 0), (AlarmKind.COORDINATION, 0),
+    }  # fmt: skip
+    rig.view(chain(3, A, B), 7)
+    assert AlarmKind.COORDINATION not in {alarm.kind for alarm in rig.keeper.alarms(rig.now)}
 
 
 def test_what_is_no_chain_is_refused_with_its_name() -> None:

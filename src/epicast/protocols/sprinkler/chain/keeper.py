@@ -57,7 +57,7 @@ class Keeper:
         """Of the chain's configuration; 0 if there is none, None if that is not known."""
         self._behind = False
         """There is a newer one."""
-        self._adopted_at = self._started_at = 0
+        self._adopted_at = self._started_at = self._answered_at = 0
         self._saved = False
         self._proposal: Proposal | None = None
         self._requests = 0
@@ -98,7 +98,7 @@ class Keeper:
     def start(self, now: int, recovered: Recovered, fx: Effects) -> None:
         self.incarnation = recovered.incarnation
         self._saved = _SAVED in recovered.saved
-        self._adopted_at = self._started_at = now
+        self._adopted_at = self._started_at = self._answered_at = now
         fx.know(Peer(COORDINATION_ID))
         self._ask(now, fx)
 
@@ -170,6 +170,7 @@ class Keeper:
         """Whether the chain has changed."""
         if view.prefix != self._plan.key:
             return False
+        self._answered_at = now
         for entry in view.entries:
             if entry.key == self._plan.key:
                 if self._revision is not None and entry.revision <= self._revision:
@@ -248,8 +249,10 @@ class Keeper:
         )
 
     def alarms(self, now: int) -> Iterable[Alarm]:
-        """Replicas that ought to be there and are not, this one or others."""
+        """Replicas that ought to be there and are not, this one or others; and nobody to say so."""
         patience = self._config.alarm_after_ns
+        if now - self._answered_at > max(patience, 2 * _WATCH_EVERY_NS):
+            yield Alarm(kind=AlarmKind.COORDINATION, since=self._answered_at)
         for peer in self._order:
             _, at = self._heard.get(peer, (0, self._started_at))
             if peer != self._me and now - at > patience:
