@@ -9,14 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
-from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
-from epicast.experiments.ordered_rounds import PERIOD_TICKS, OrderedSystem, Setting
+from epicast.experiments.epto_verdicts import in_parts
+from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scalar, Scale
+from epicast.experiments.ordered_rounds import (
+    PERIOD_TICKS,
+    SHUFFLE_TICKS,
+    OrderedSystem,
+    Setting,
+)
 from epicast.experiments.results import Results
 from epicast.reporting import new_figure
 
 _RATE = 0.5
 _SIZES = {Scale.SMOKE: (40, 10, 1), Scale.PAPER: (200, 30, 20), Scale.BEYOND: (1000, 20, 1)}
 """Processes, rounds, repetitions."""
+_VISIBLE_SHARE = 1e-6
+_VISIBLE_HOLES = 10
+"""From how many holes on, and from what share of the deliveries on, a system is said to degrade.
+Ours: the paper says "importantly" and has a figure. At its scale a millionth is twelve holes."""
 
 
 class _Stress(Experiment):
@@ -101,22 +111,46 @@ class EptoPeriod(_Stress):
     }
 
     def claims(self, results: Results) -> Sequence[Claim]:
-        shares = self.mean_by_value(results, "hole_share")
         third = PERIOD_TICKS / 3
-        above = [share for value, share in shares.items() if value >= third]
-        below = [share for value, share in shares.items() if value < third]
+        parts, listed, degrades = {}, [], []
+        for clock in self.clocks:
+            lost = self._lost(results.where(clock=clock))
+            if min(lost) < third and _visible(*lost[min(lost)]):
+                degrades.append(clock)
+            parts[f"{clock}, not from {third:.0f} on"] = not any(
+                _visible(*found) for period, found in lost.items() if period >= third
+            )
+            by_period = (f"{p:g}: {holes} ({share:.1e})" for p, (holes, share) in lost.items())
+            listed.append(f"{clock} {', '.join(by_period)}")
+        parts[f"degrades below ({' and '.join(degrades) or 'neither clock'})"] = bool(degrades)
+        parts["nothing is out of order"] = not _violations(results)
+        holds, detail = in_parts(parts)
         return [
             Claim(
                 id="E4",
                 paper="degrades only below about a third of the median latency",
-                ours=f"share of deliveries missing by period: {_listed(shares, '.2e')}; "
+                ours=f"holes, and their share of the deliveries, by period: {'; '.join(listed)}; "
                 f"{_violations(results)} violations",
-                holds=max(above) < 1e-3 and max(below) > 10 * max(above)
-                and not _violations(results),
-                detail="above a third of the median less than one in a thousand is missing, below "
-                "it at least ten times as many as above",
+                holds=holds,
+                detail=f"{detail}. Degrades, by a bound of ours: at least {_VISIBLE_HOLES} holes "
+                f"that are {_VISIBLE_SHARE:g} of the deliveries",
             )
-        ]  # fmt: skip
+        ]
+
+    def _lost(self, results: Results) -> dict[float, tuple[int, float]]:
+        """By period: holes, and their share of the deliveries owed."""
+        found = {}
+        for period in sorted(set(results.numbers(self.parameter))):
+            rows = results.where(**{self.parameter: period})
+            holes = int(sum(rows.numbers("holes")))
+            sizes, events = rows.numbers("processes"), rows.numbers("events")
+            owed = sum(a * b for a, b in zip(sizes, events, strict=True))
+            found[period] = holes, holes / max(1, owed)
+        return found
+
+
+def _visible(holes: int, share: float) -> bool:
+    return holes >= _VISIBLE_HOLES and share >= _VISIBLE_SHARE
 
 
 class EptoDrift(_Stress):
@@ -159,22 +193,32 @@ class EptoChurn(_Stress):
         delays = self.mean_by_value(results, "delay_of_stable")
         of_all = self.mean_by_value(results, "delay")
         holes = self.mean_by_value(results, "holes")
-        slower = delays.get(0.1, delays[0.0]) / delays[0.0]
         lost = sum(count for value, count in holes.items() if value <= 0.2)
+        holds, detail = in_parts(
+            {
+                "nothing is lost or out of order among stable processes up to 20 %": lost == 0
+                and not _violations(results),
+                "the delay of their events is unnoticed up to 10 %": _unnoticed(delays),
+                "the delay of all events is": _unnoticed(of_all),
+            }
+        )
         return [
             Claim(
                 id="E6",
                 paper="churn of up to 10 % is unnoticeable in the delay, with up to 20 % nothing "
                 "is lost among stable processes",
-                ours=f"delay by churn: {_listed(delays, '.0f')}; with events of those that come "
-                f"and go {_listed(of_all, '.0f')}; holes per run: {_listed(holes, '.2f')}; "
-                f"{_violations(results)} violations",
-                holds=slower < 1.1 and lost == 0 and not _violations(results),
-                detail="unnoticeable is less than a tenth, for events of processes that stay: what "
-                "one that has just come publishes waits until its order begins, which the paper "
-                "has nothing of",
+                ours=f"delay by churn: events of those that stay {_listed(delays, '.0f')}; of all, "
+                f"newcomers included, {_listed(of_all, '.0f')}; holes per run: "
+                f"{_listed(holes, '.2f')}; {_violations(results)} violations",
+                holds=holds,
+                detail=f"{detail}. Unnoticed is less than a tenth. What a newcomer publishes waits "
+                "until its order begins; the paper has no such wait",
             )
         ]
+
+
+def _unnoticed(delays: dict[float, float]) -> bool:
+    return all(delay < 1.1 * delays[0.0] for churn, delay in delays.items() if churn <= 0.1)
 
 
 class EptoViews(_Stress):
@@ -183,13 +227,19 @@ class EptoViews(_Stress):
     name = "epto-views"
     title = "EpTO: holes and delay on uniform samples, on Cyclon, and on HyParView's static views"
     claim_ids = ()
-    memberships = ("uniform", "cyclon", "hyparview")
+    memberships: tuple[dict[str, Scalar], ...] = (
+        {"membership": "uniform"},
+        {"membership": "cyclon"},
+        {"membership": "hyparview"},
+        {"membership": "cyclon", "shuffle_ticks": PERIOD_TICKS},
+    )
+    """Without `shuffle_ticks` Cyclon shuffles once in eight rounds."""
 
     def points(self, scale: Scale) -> Sequence[Parameters]:
         processes, rounds, repetitions = _SIZES[scale]
         return [
             {
-                "membership": membership,
+                **membership,
                 "churn": churn,
                 "clock": "global",
                 "processes": processes,
@@ -208,6 +258,7 @@ class EptoViews(_Stress):
             rounds=int(parameters["rounds"] or 0),
             churn=float(parameters["churn"] or 0),
             membership=str(parameters["membership"]),
+            shuffle_ticks=float(parameters.get("shuffle_ticks") or SHUFFLE_TICKS),
         )
         system = OrderedSystem(setting, seed, watched=False)
         system.run()
@@ -219,6 +270,7 @@ class EptoViews(_Stress):
             "whole": mean(not missing for missing in holes.values()),
             "violations": system.violations(),
             "delay": float(system.delays().mean()),
+            **(_shuffling(system) if setting.membership == "cyclon" else {}),
         }
 
     def claims(self, results: Results) -> Sequence[Claim]:
@@ -227,9 +279,29 @@ class EptoViews(_Stress):
     def plots(self, results: Results) -> Sequence[Plot]:
         figure, axes = new_figure("churn of half the system per round", "share missing")
         for membership in self.memberships:
-            rows = results.where(membership=membership)
+            rows = results.where(**{"shuffle_ticks": None, **membership})
             churns = sorted(set(rows.numbers("churn")))
             shares = [mean(rows.where(churn=churn).numbers("hole_share")) for churn in churns]
-            axes.plot(churns, shares, ".-", label=membership)
+            axes.plot(churns, shares, ".-", label=_named(membership))
         axes.legend()
         return [Plot("missing", self.title, figure)]
+
+
+def _shuffling(system: OrderedSystem) -> dict[str, Scalar]:
+    """How often Cyclon shuffled, and the share of its shuffles that were answered in time."""
+    nodes = (system.simulation.nodes[identity] for identity in system.stable)
+    figures = [node.protocol.statistics() for node in nodes]
+    shuffles, answered = (
+        sum(each[f"cyclon.{name}"] for each in figures) for name in ("shuffles", "answered")
+    )
+    return {
+        "rounds_per_shuffle": system.setting.shuffle_ticks / PERIOD_TICKS,
+        "answered": answered / max(1, shuffles),
+    }
+
+
+def _named(membership: Parameters) -> str:
+    if membership["membership"] != "cyclon":
+        return str(membership["membership"])
+    rounds = float(membership.get("shuffle_ticks") or SHUFFLE_TICKS) / PERIOD_TICKS
+    return f"cyclon, a shuffle every {rounds:g} round{'s' if rounds > 1 else ''}"

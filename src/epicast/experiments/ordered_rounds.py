@@ -21,6 +21,7 @@ from epicast.core.sampling import derive_seed, sample
 from epicast.experiments.model import Parameters
 from epicast.protocols.catalog import stack_factory
 from epicast.protocols.epto import Epto, EptoConfig
+from epicast.protocols.epto.config import AUTOMATIC
 from epicast.protocols.epto.entries import ENTRY_BYTES
 from epicast.protocols.epto.messages import Ball
 from epicast.protocols.epto.topic import membership_config
@@ -32,7 +33,7 @@ from epicast.sim.simulation import Simulation
 
 TICK_NS = 1_000_000
 PERIOD_TICKS = 125
-_SHUFFLE_TICKS = 1000
+SHUFFLE_TICKS = 8 * PERIOD_TICKS
 """Of Cyclon: longer than an answer takes."""
 _PING_TICKS = 250
 """About as long as an answer takes."""
@@ -49,6 +50,10 @@ class Setting(Struct, frozen=True, kw_only=True):
     churn: float = 0.0
     """Share of half the system that is replaced in every 125 ticks."""
     membership: str = "uniform"
+    shuffle_ticks: float = SHUFFLE_TICKS
+    """Between two shuffles of Cyclon. An answer that comes after the next one is lost."""
+    extra_rounds: int = AUTOMATIC
+    """Waited for beyond what the paper says; 0: nothing is added."""
     latency: str = "message"
     """Whether every message has a latency of its own, as in the paper, or every "pair" of
     processes."""
@@ -57,11 +62,13 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 
 def setting_of(parameters: Parameters) -> Setting:
+    extra = parameters.get("extra_rounds")
     return Setting(
         processes=int(parameters["processes"] or 0),
         rate=float(parameters["rate"] or 0),
         clock=str(parameters["clock"]),
         rounds=int(parameters["rounds"] or 0),
+        extra_rounds=AUTOMATIC if extra is None else int(extra),
     )
 
 
@@ -129,7 +136,8 @@ class OrderedSystem:
             max_datagram_bytes=1 << 30,
             max_ball_bytes=1 << 26,
             max_entries=1 << 20,
-            shuffle_period_ns=_SHUFFLE_TICKS * TICK_NS,
+            extra_rounds=setting.extra_rounds,
+            shuffle_period_ns=int(setting.shuffle_ticks * TICK_NS),
             ping_period_ns=_PING_TICKS * TICK_NS,
         )
         self._period = period
@@ -184,7 +192,7 @@ class OrderedSystem:
     def run(self) -> None:
         setting, simulation = self.setting, self.simulation
         if setting.membership != "uniform":
-            simulation.run_for(20 * _SHUFFLE_TICKS * TICK_NS)  # views are mixed before it begins
+            simulation.run_for(20 * SHUFFLE_TICKS * TICK_NS)  # views are mixed before it begins
         if setting.churn:
             self.stable = self.stable[: len(self.stable) // 2]
         next_churn = simulation.now
@@ -278,6 +286,17 @@ class OrderedSystem:
             for now, events in logs[node]
         ]
         return np.concatenate(found) if found else np.zeros(0)
+
+    def completion(self, *, ordered: bool = True) -> NDArray[np.float64]:
+        """Ticks from publication until the last stable process that delivers an event does, of
+        every event; or until the last that hears of it does."""
+        logs = self.delivered if ordered else self.heard
+        last: Ints = np.full(self.events, -1, dtype=np.int64)
+        for node in self.stable:
+            for now, events in logs[node]:
+                last[events] = np.maximum(last[events], now)
+        known = last >= 0
+        return (last - self.published_at[: self.events])[known] / TICK_NS
 
     def spontaneous_order(self, processes: int) -> list[float]:
         """Of some processes: the share of events that came in the one order by themselves, as the
