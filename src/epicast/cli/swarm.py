@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,7 +35,7 @@ def swarm(
         typer.Option(min=1, help="How many seeds.", show_default=f"{_SEEDS}, or no limit"),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Start no more seeds after so long.")
+        float | None, typer.Option(min=0, help="Begin no more seeds after so long.")
     ] = None,
     first: Annotated[
         int | None,
@@ -78,82 +81,129 @@ def swarm(
     from epicast.sim.campaign.ledger import CampaignLedger
 
     ledger = CampaignLedger(state) if state is not None else None
-    begin = first if first is not None else ledger.next_seed if ledger is not None else 0
     count = seeds or (_SEEDS if minutes is None else _ENDLESS)
-    _run_many(range(begin, begin + count), minutes, jobs, stop, ledger, as_json)
+    chosen: Iterable[int] = range(first or 0, (first or 0) + count)
+    if first is None and ledger is not None:
+        chosen = islice(ledger.seeds_to_run(), count)
+    _run_many(chosen, count, minutes, jobs, stop, ledger, as_json)
 
 
 def _run_many(
-    chosen: range,
+    chosen: Iterable[int],
+    count: int,
     minutes: float | None,
     jobs: int | None,
     stop: bool,
     ledger: CampaignLedger | None,
     as_json: bool,
 ) -> None:
-    from epicast.sim.campaign.ledger import Tally
     from epicast.sim.campaign.running import run_seeds
 
-    workers = min(len(chosen), jobs or os.cpu_count() or 1)
-    started = saved = time.monotonic()
-    failures: list[SeedResult] = []
-    tally, costs = Tally(), []
+    counted = _Counted(ledger)
+    started = time.monotonic()
+
+    def goes_on() -> bool:
+        in_time = minutes is None or time.monotonic() - started <= 60 * minutes
+        return in_time and not (stop and counted.failures)
+
+    workers = min(count, jobs or os.cpu_count() or 1)
+    interrupted = False
     with Progress("seeds") as progress:
-        progress.begin(0 if len(chosen) >= _ENDLESS else len(chosen))
-        results = run_seeds(chosen, workers)
-        for result in results:
-            progress.advance(failed=bool(result.failure))
-            tally.add(result)
-            costs.append(result.core_s)
-            if result.failure:
-                failures.append(result)
-            now = time.monotonic()
-            if ledger is not None:
-                ledger.note(result)
-                if now - saved > _SAVE_EVERY_S:
-                    ledger.save()
-                    saved = now
-            if (stop and failures) or (minutes is not None and now - started > 60 * minutes):
-                break
-        results.close()
-    if ledger is not None:
-        ledger.save()
-    _report(chosen.start, tally, costs, failures, time.monotonic() - started, ledger, as_json)
-    if failures:
+        progress.begin(0 if count >= _ENDLESS else count)
+        try:
+            with closing(run_seeds(chosen, workers, goes_on=goes_on)) as results:
+                for result in results:
+                    counted.note(result)
+                    progress.advance(failed=bool(result.failure))
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            counted.save()
+    _report(counted, time.monotonic() - started, as_json)
+    if interrupted:
+        say("Interrupted: what was running is not counted; with --state it is run the next time.")
+        raise typer.Exit(130)
+    if counted.failures:
         raise typer.Exit(1)
 
 
-def _report(
-    first: int,
-    tally: Tally,
-    costs: list[float],
-    failures: list[SeedResult],
-    elapsed_s: float,
-    ledger: CampaignLedger | None,
-    as_json: bool,
-) -> None:
-    median_s = sorted(costs)[len(costs) // 2] if costs else 0.0
-    failures.sort(key=lambda result: result.seed)
+class _Counted:
+    """Results of this run; the ledger has those of all runs."""
+
+    def __init__(self, ledger: CampaignLedger | None = None) -> None:
+        from epicast.sim.campaign.ledger import Tally
+
+        self.ledger = ledger
+        self.tally = Tally()
+        self.first: int | None = None
+        self.failures: list[SeedResult] = []
+        self._costs: list[float] = []
+        self._saved = time.monotonic()
+
+    def note(self, result: SeedResult) -> None:
+        self.tally.add(result)
+        self.first = result.seed if self.first is None else min(self.first, result.seed)
+        self._costs.append(result.core_s)
+        if result.failure:
+            self.failures.append(result)
+        if self.ledger is not None:
+            self.ledger.note(result)
+            if time.monotonic() - self._saved > _SAVE_EVERY_S:
+                self.save()
+
+    def save(self) -> None:
+        if self.ledger is not None:
+            self.ledger.save()
+            self._saved = time.monotonic()
+
+    @property
+    def median_core_s(self) -> float:
+        return sorted(self._costs)[len(self._costs) // 2] if self._costs else 0.0
+
+
+def _report(counted: _Counted, elapsed_s: float, as_json: bool) -> None:
+    tally, ledger = counted.tally, counted.ledger
+    failures = sorted(counted.failures, key=lambda result: result.seed)
     if as_json:
         print_json(
             {
-                "first": first,
+                "first": counted.first,
                 "seeds": tally.seeds,
                 "failed": [{"seed": each.seed, "failure": each.failure} for each in failures],
+                **_kinds(tally),
                 "simulated_hours": tally.simulated_s / 3600,
                 "messages": tally.messages,
                 "delivered": tally.delivered,
                 "longest_convergence_s": tally.longest_convergence_s,
-                "median_core_seconds": median_s,
+                "median_core_seconds": counted.median_core_s,
                 "seconds": elapsed_s,
             }
         )
     for failed in failures[:_FAILURES_SHOWN]:
         say(f"seed {failed.seed}: {failed.failure}")
-    say(f"{tally.told()}, {elapsed_s:.1f} s; the median seed took {median_s:.2f} core seconds")
+    say(
+        f"{tally.told()}, {elapsed_s:.1f} s; "
+        f"the median seed took {counted.median_core_s:.2f} core seconds"
+    )
     if ledger is not None:
         say(f"this version of the code ({ledger.version}): {ledger.of_this_version.told()}")
         say(f"all versions: {ledger.of_all_versions().told()}")
+
+
+def _kinds(tally: Tally) -> dict[str, Any]:
+    geoplexes, membership = tally.of_kinds("streams", "chains"), tally.of_kinds("membership")
+    return {
+        "geoplexes": {
+            "clean": geoplexes.clean,
+            "simulated_hours": geoplexes.simulated_hours,
+            "streams": tally.of_kinds("streams").clean,
+            "chains": tally.of_kinds("chains").clean,
+        },
+        "membership": {
+            "clean": membership.clean,
+            "simulated_hours": membership.simulated_hours,
+        },
+    }
 
 
 def _run_one(
@@ -163,7 +213,6 @@ def _run_one(
     explain: bool,
     as_json: bool,
 ) -> None:
-    from epicast.sim.campaign.ledger import Tally
     from epicast.sim.campaign.running import kind_of, plan_of, replay_line, run_seed, shrink
 
     try:
@@ -176,10 +225,9 @@ def _run_one(
         for line in plan_of(seed, kind).describe():
             say(line)
     result = run_seed(seed, kind, left_out)
-    tally = Tally()
-    tally.add(result)
-    failures = [result] if result.failure else []
-    _report(seed, tally, [result.core_s], failures, result.core_s, None, as_json)
+    counted = _Counted()
+    counted.note(result)
+    _report(counted, result.core_s, as_json)
     if result.failure:
         if explain and about_streams and not left_out:
             needless = shrink(seed, kind)

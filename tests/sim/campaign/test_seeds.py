@@ -11,7 +11,7 @@ import pytest
 
 from epicast.core import Trace
 from epicast.sim.campaign import CampaignRun, kind_of, run_seed
-from epicast.sim.campaign.running import Kind, SeedResult, plan_of, run_seeds
+from epicast.sim.campaign.running import Kind, plan_of
 
 SEEDS = [seed for seed in range(40) if kind_of(seed) != "membership"]
 CHUNK = 4
@@ -78,26 +78,3 @@ def test_a_run_does_not_depend_on_how_python_hashes():
         for seed in ("0", "1")
     }
     assert len(digests) == 1
-
-
-def pretend(seed: int) -> SeedResult:
-    return SeedResult(seed, "streams", failure="odd" if seed % 2 else "")
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_results_come_from_as_many_processes_as_wanted(jobs):
-    results = sorted(run_seeds(range(3, 20), jobs, pretend), key=lambda result: result.seed)
-    assert results == [pretend(seed) for seed in range(3, 20)]
-
-
-def test_whoever_has_seen_enough_stops():
-    began = []
-
-    def run(seed: int) -> SeedResult:
-        began.append(seed)
-        return pretend(seed)
-
-    results = run_seeds(range(1000), 1, run)
-    assert [next(results).seed for _ in range(3)] == [0, 1, 2]
-    results.close()
-    assert began == [0, 1, 2]

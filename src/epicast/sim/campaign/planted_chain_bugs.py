@@ -1,8 +1,9 @@
 """Single lines gone wrong where replicas form a chain.
 
-Here, too, some that one would think of are made good elsewhere: a message of another configuration
-that is let in is refused again by whoever it is for, and a replica that numbers events without
-being the head any more finds nobody who stores them.
+Here, too, some that one would think of are made good elsewhere: of what is said in the name of
+another configuration, answers and progress are checked twice, so that `forget-fencing` lets in
+introductions only; and a replica that numbers events without being the head any more finds nobody
+who stores them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,14 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
         new="if message.revision < 0:",
         description="a proposal that changes a configuration which is over succeeds",
         within=1000,
+    ),
+    PlantedBug(
+        name="forget-fencing",
+        file=f"{_SPRINKLER}/replica.py",
+        old="if epoch != self._keeper.chain.epoch:",
+        new="if epoch < 0:",
+        description="a replica heeds what is said in the name of another configuration",
+        within=600,
     ),
     PlantedBug(
         name="old-member",
