@@ -2,18 +2,23 @@
 
 Several processes hold the peers, all of which join by one known address. Every datagram is lost
 with a probability of 10 %. In the middle of publishing 5 % of the peers crash: some vanish without
-a word, and one process is killed. Judged is who stays, from the first event to the last: the share
-of all events each peer got, and the most that each sent in any second, joining included. Those who
-crash publish nothing, so no event is left out.
+a word, and one process is killed. Judged is the share of all events that each peer got that stays
+from the first event to the last, and the most that any peer sent in any second, joining included
+and those that crash, too: each writes it down as it goes. Those who crash publish nothing, so no
+event is left out.
+
+Then once more with as many events per second, published by about half of the peers in small
+batches: more sources than a digest has room to name. Figures only, `many_publishers.*`.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.gossip_peer_parts import DELAY_STEP_NS
+from bench.gossip_peer_parts import DELAY_STEP_NS, read_most
 from bench.harness import Bar, Figure, Result
 from bench.rivals.processes import Part, Team
 
@@ -44,6 +49,10 @@ class Load:
     settings: dict[str, Any]
 
     @property
+    def crashed(self) -> int:
+        return sum(self.crashing) + self.killed
+
+    @property
     def owed(self) -> int:
         return self.processes * self.publishers * self.events * self.batches
 
@@ -71,6 +80,7 @@ FULL = Load(
     processes=4, peers=49, crashing=(2, 2, 1, 1), killed=4,
     publishers=2, batches=30, events=130, size=8, every_s=1.0, rate_goal=1000, settings=SETTINGS,
 )  # fmt: skip
+MANY = replace(FULL, publishers=26, batches=15, events=10)
 QUICK = Load(
     processes=2, peers=6, crashing=(1, 0), killed=1,
     publishers=1, batches=8, events=20, size=8, every_s=0.25, rate_goal=150,
@@ -78,20 +88,37 @@ QUICK = Load(
 )  # fmt: skip
 
 
+QUICK_MANY = replace(QUICK, publishers=4, events=5)
+
+
 def run(quick: bool) -> Result:
-    load = QUICK if quick else FULL
+    few, many = (QUICK, QUICK_MANY) if quick else (FULL, MANY)
     with Team() as team:
-        return measure(load, team)
+        result = measure(few, team)
+    with Team() as team:
+        return with_many(result, measure(many, team))
+
+
+def with_many(result: Result, many: Result) -> Result:
+    """The figures and what was held against bars of the second setting beside the first."""
+    more = {bar.name: round(bar.measured, 5) for bar in many.bars} | dict(many.figures)
+    figures = {f"many_publishers.{name}": value for name, value in more.items()}
+    return replace(result, figures=dict(result.figures) | figures)
 
 
 def measure(load: Load, team: Team) -> Result:
     parts: list[Part] = []
     contact = None
+    files = [team.folder / f"{number}.most" for number in range(load.processes + 1)]
     for number in range(load.processes):
-        part = team.start(MODULE, "peers", contact, load.peers, LOSS, number, load.settings)
+        part = team.start(
+            MODULE, "peers", contact, load.peers, LOSS, number, load.settings, str(files[number])
+        )
         parts.append(part)
         contact = contact or part.hear(_PATIENCE_S)["address"]
-    doomed = team.start(MODULE, "peers", contact, load.killed, LOSS, 99, load.settings)
+    doomed = team.start(
+        MODULE, "peers", contact, load.killed, LOSS, 99, load.settings, str(files[-1])
+    )
     for part in (*parts[1:], doomed):
         part.hear(_PATIENCE_S)
     # Who has just joined takes what it hears of for what was before its time.
@@ -108,7 +135,26 @@ def measure(load: Load, team: Team) -> Result:
         part.tell({"do": "crash", "peers": peers})
     published = [part.hear(_PATIENCE_S) for part in parts]
     took = max(load.batches * load.every_s, *(answer["took_s"] for answer in published))
-    return judge(load, _drained(parts, load.owed), took)
+    return judge(load, _drained(parts, load.owed), took, *most_sent(load, files))
+
+
+def most_sent(load: Load, files: list[Path]) -> tuple[list[int], list[int]]:
+    """The most that each peer sent in any second: of those that stay, and of those that crash,
+    which in every process are the last to have joined."""
+    staying: list[int] = []
+    crashed: list[int] = []
+    for file, peers, crashing in zip(
+        files,
+        (*[load.peers] * load.processes, load.killed),
+        (*load.crashing, load.killed),
+        strict=True,
+    ):
+        found = read_most(file)
+        if len(found) != peers:
+            raise RuntimeError(f"{len(found)} of {peers} peers wrote down what they sent")
+        staying += found[: peers - crashing]
+        crashed += found[peers - crashing :]
+    return staying, crashed
 
 
 def _drained(parts: list[Part], owed: int) -> list[dict[str, Any]]:
@@ -137,15 +183,23 @@ def _delays(peers: list[dict[str, Any]]) -> dict[str, Figure]:
     }
 
 
-def judge(load: Load, reports: list[dict[str, Any]], took_s: float) -> Result:
+def judge(
+    load: Load,
+    reports: list[dict[str, Any]],
+    took_s: float,
+    staying: list[int],
+    crashed: list[int],
+) -> Result:
+    """By what those that stay report, and the most bytes in a second of them and of the others."""
     peers = [peer for report in reports for peer in report["peers"]]
     got = [sum(peer["got"].values()) for peer in peers]
     budget = load.settings["bytes_per_s"]
-    most = max(peer["most_bytes_per_s"] for peer in peers)
+    most = max(*staying, *crashed)
     events_per_s = load.owed / took_s
     figures: dict[str, Figure] = {
         "peers_at_the_end": len(peers),
-        "crashed": sum(load.crashing) + load.killed,
+        "crashed": load.crashed,
+        "publishers": load.processes * load.publishers,
         "events": load.owed,
         "events_per_s": events_per_s,
         "peers_with_everything": sum(each == load.owed for each in got),
@@ -153,7 +207,9 @@ def judge(load: Load, reports: list[dict[str, Any]], took_s: float) -> Result:
         "given_up_by_subscriptions": sum(peer["gaps"] for peer in peers),
         "copies_of_an_event": round(1 + sum(p["duplicates"] for p in peers) / max(1, sum(got)), 2),
         "budget_bytes_per_s": budget,
-        "most_bytes_per_s": round(most),
+        "most_bytes_per_s": most,
+        "most_bytes_per_s_of_crashed": max(crashed),
+        "peers_measured": len(staying) + len(crashed),
         "mean_bytes_sent": round(sum(peer["bytes_sent"] for peer in peers) / len(peers)),
         "datagrams_received": sum(peer["datagrams_received"] for peer in peers),
         "retrieved_events_asked": sum(peer["retrieval_asked"] for peer in peers),

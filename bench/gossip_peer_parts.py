@@ -1,12 +1,16 @@
 """A process with many peers of one topic, for `bench gossip-peers`.
 
-Datagrams are lost on arrival, each with the same probability, before anything looks at them.
+Datagrams are lost on arrival, each with the same probability, before anything looks at them. The
+most that each peer sent in any second is written to a file whenever it rises, so that it is known
+of those that crash, too, even if the whole process is killed.
 """
 
 import asyncio
+import os
 import resource
 import time
 from collections import deque
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -23,6 +27,8 @@ _PACKET_BYTES = 28
 """Headers of UDP and IPv4."""
 _AT_A_TIME = 10
 DELAY_STEP_NS = 50_000_000
+_NUMBER = 8
+"""Bytes of a number on file."""
 
 
 def lose_datagrams(loss: float, seed: int) -> None:
@@ -51,11 +57,31 @@ def watch_bytes() -> None:
     DatagramPort.flush = watched  # type: ignore[method-assign]
 
 
+class MostFile:
+    """A number per peer on file, in the order of joining: the most it sent in any second."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_WRONLY)
+
+    def write(self, place: int, most: int) -> None:
+        """Survives the process from here on, if not the machine."""
+        os.pwrite(self._file, most.to_bytes(_NUMBER, "little"), place * _NUMBER)
+
+
+def read_most(path: Path) -> list[int]:
+    """What the peers of a process had written, when it ended or since."""
+    found = path.read_bytes()
+    return [
+        int.from_bytes(found[at : at + _NUMBER], "little") for at in range(0, len(found), _NUMBER)
+    ]
+
+
 class Meter:
     """The most that was sent in any second, whenever it began."""
 
     def __init__(self) -> None:
         self.most = 0
+        self._kept: tuple[MostFile, int] | None = None
         self._total = 0
         self._recent: deque[tuple[float, int]] = deque()
         self._in_window = 0
@@ -68,7 +94,19 @@ class Meter:
         self._in_window += sent
         while self._recent[0][0] <= now - 1:
             self._in_window -= self._recent.popleft()[1]
-        self.most = max(self.most, self._in_window)
+        if self._in_window > self.most:
+            self.most = self._in_window
+            self._write()
+
+    def keep(self, file: MostFile, place: int) -> None:
+        """Have it on file from now on."""
+        self._kept = file, place
+        self._write()
+
+    def _write(self) -> None:
+        if self._kept is not None:
+            file, place = self._kept
+            file.write(place, self.most)
 
 
 meters: dict[DatagramPort, Meter] = {}
@@ -80,6 +118,8 @@ class BenchPeer:
     def __init__(self, node: epicast.PeerNode, topic: epicast.Topic) -> None:
         self.node = node
         self.topic = topic
+        assert node._driver is not None and node._driver._datagrams is not None
+        self.meter = meters.setdefault(node._driver._datagrams, Meter())
         self.got: dict[int, NDArray[np.bool_]] = {}
         self.twice = 0
         self.gaps = 0
@@ -92,6 +132,7 @@ class BenchPeer:
             if isinstance(batch, epicast.Gap):
                 self.gaps += batch.events
                 continue
+            assert isinstance(batch, epicast.EventBatch)  # the others are of ordered topics
             had = self.got.get(batch.stream)
             if had is None or len(had) <= batch.last:
                 grown = np.zeros(max(1024, 2 * batch.last), dtype=np.bool_)
@@ -113,7 +154,7 @@ class BenchPeer:
             "twice": self.twice,
             "gaps": self.gaps,
             "delays": self.delays.tolist(),
-            "most_bytes_per_s": meters[self.node._driver._datagrams].most,  # type: ignore[union-attr]
+            "most_bytes_per_s": self.meter.most,
             "bytes_sent": port["bytes_sent"],
             "over_budget": port.get("drop.over the byte budget", 0),
             "datagrams_received": port["datagrams_received"],
@@ -122,8 +163,9 @@ class BenchPeer:
 
 
 class Process:
-    def __init__(self, config: epicast.LpbcastConfig) -> None:
+    def __init__(self, config: epicast.LpbcastConfig, most: MostFile) -> None:
         self._config = config
+        self._most = most
         self._limits = Limits(max_send_bytes_per_second=config.bytes_per_s)
         self._peers: list[BenchPeer] = []
         self._join_s = 0.0
@@ -135,7 +177,9 @@ class Process:
         for number in range(count):
             contacts = [] if contact is None else [contact]
             node = await epicast.join(*contacts, listen="127.0.0.1", limits=self._limits)
-            self._peers.append(BenchPeer(node, node.topic(TOPIC, config=self._config)))
+            peer = BenchPeer(node, node.topic(TOPIC, config=self._config))
+            peer.meter.keep(self._most, number)
+            self._peers.append(peer)
             if number % _AT_A_TIME == 0:
                 await self._all_joined()
             contact = self.address
@@ -188,13 +232,13 @@ class Process:
 
 
 def peers(
-    contact: str | None, count: int, loss: float, seed: int, settings: dict[str, Any]
+    contact: str | None, count: int, loss: float, seed: int, settings: dict[str, Any], most: str
 ) -> None:
     lose_datagrams(loss, seed)
     watch_bytes()
 
     async def main() -> None:
-        process = Process(epicast.LpbcastConfig(**settings))
+        process = Process(epicast.LpbcastConfig(**settings), MostFile(Path(most)))
         await process.open(contact, count)
         tell({"address": process.address})
         await process.obey()

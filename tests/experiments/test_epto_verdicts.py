@@ -4,7 +4,6 @@ from typing import Any
 
 from epicast.experiments.epto_order import EptoOrder
 from epicast.experiments.epto_stress import EptoChurn, EptoPeriod, EptoViews
-from epicast.experiments.epto_verdicts import in_parts
 from epicast.experiments.model import Claim, Experiment, Scale
 from epicast.experiments.results import Results
 from epicast.experiments.tasks import make_tasks
@@ -12,12 +11,6 @@ from epicast.experiments.tasks import make_tasks
 
 def judged(experiment: Experiment, rows: list[dict[str, Any]]) -> dict[str, Claim]:
     return {claim.id: claim for claim in experiment.claims(Results(Scale.PAPER, rows))}
-
-
-def test_in_part_is_neither_all_nor_nothing() -> None:
-    assert in_parts({"a": True, "b": True}) == (True, "a: yes; b: yes")
-    assert in_parts({"a": True, "b": False}) == (False, "in part: a: yes; b: no")
-    assert in_parts({"a": False}) == (False, "a: no")
 
 
 # -- E1 to E3 ------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from statistics import mean
 import numpy as np
 from numpy.typing import NDArray
 
-from epicast.experiments.epto_verdicts import in_parts
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scalar, Scale
 from epicast.experiments.ordered_rounds import PERIOD_TICKS, OrderedSystem, setting_of
 from epicast.experiments.results import Results
+from epicast.experiments.verdicts import in_parts
 from epicast.protocols.epto.sizing import ttl_for
 from epicast.reporting import new_figure
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import mean
 
-from epicast.experiments.epto_verdicts import in_parts
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scalar, Scale
 from epicast.experiments.ordered_rounds import (
     PERIOD_TICKS,
@@ -18,6 +17,7 @@ from epicast.experiments.ordered_rounds import (
     Setting,
 )
 from epicast.experiments.results import Results
+from epicast.experiments.verdicts import in_parts
 from epicast.reporting import new_figure
 
 _RATE = 0.5

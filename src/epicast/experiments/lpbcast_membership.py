@@ -1,45 +1,50 @@
 """Claims L6, L8 and L9: how membership spreads, and how random views are.
 
-Sections 7.4 and 8.1 of the lpbcast paper. L6: 60 processes, fanout 4; one more subscribes, and we
-count who knows it. L8 and L9: 125 processes, fanout 3; latency by how often membership is gossiped,
-by view size where views are drawn anew from all processes, and views that begin as a star or a
-ring.
+Sections 7.4 (`lpbcast_joining.py`) and 8.1 of the lpbcast paper. L8 and L9: 125 processes, fanout
+3; latency by how often membership is gossiped, by view size where views are drawn from all
+processes, and views that begin as a star or a ring.
+
+Artificial uniform views are drawn in two ways. Anew in every round: who gossips to F of l drawn
+from all gossips to F of all, so l cannot matter, and what differs is chance. Once, and then held:
+here l could matter, and this is what is judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-from math import sqrt
+from collections.abc import Callable, Sequence
 from random import Random
 from statistics import mean
 from typing import Any
 
 import numpy as np
 
-from epicast.core import NodeId
-from epicast.core.sampling import choose, sample
+from epicast.core import NodeId, Peer
+from epicast.core.sampling import derive_seed, sample
 from epicast.experiments.gossip_rounds import (
-    ROUND_NS,
     RoundSystem,
     paper_config,
     ring_views,
     star_views,
     uniform_views,
 )
+from epicast.experiments.lpbcast_joining import joining, joining_claim, joining_plot
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
 from epicast.experiments.results import Results
+from epicast.experiments.verdicts import OURS, crossing, in_parts
 from epicast.protocols.lpbcast import Lpbcast
 from epicast.reporting import new_figure
 from epicast.sim.checkers import overlay
+from epicast.sim.overlay import Overlay
 
-_JOIN_ROUNDS = 12
-_KNOWN_BY = 20
-"""Rounds after which views have turned over: the frequencies of L6 are counted from here."""
 _SHARE = 0.99
 _FOLLOWED = 16
-_LITTLE = 5
-"""Heard of fewer times than this is little known (Figure 16)."""
+_NO_EFFECT = 0.2
+"""Rounds to 99 % by which views of different sizes may differ."""
+_WITHIN = 0.25
+"""Share by which in-degrees and clustering may differ and still be alike."""
+_VIEWS = ("uniform", "held", "gossiped")
+"""Drawn anew in every round, drawn once, lpbcast's own."""
+_STARTS = ("uniform", "star", "ring")
 _SIZES = {
     # nodes of L6, joins, nodes of L8 and L9, events, repetitions
     Scale.SMOKE: (30, 3, 50, 16, 1),
@@ -67,9 +72,9 @@ class LpbcastMembership(Experiment):
             for every, extra in ((4, 0), (2, 0), (1, 0), (1, 1), (1, 3)):
                 found.append({"part": "frequency", "every": every, "extra": extra, **base})
             for view in (8, 15, 30):
-                found.append({"part": "uniform", "view": view, **base})
-                found.append({"part": "gossiped", "view": view, **base})
-            for start in ("uniform", "star", "ring"):
+                for part in _VIEWS:
+                    found.append({"part": part, "view": view, **base})
+            for start in _STARTS:
                 found.append({"part": "start", "start": start, **base})
         return found
 
@@ -78,150 +83,57 @@ class LpbcastMembership(Experiment):
         match parameters["part"]:
             case "joining":
                 subs = int(parameters["subs"] or 0)
-                return _joining(nodes, events, str(parameters["membership"]), subs, seed)
+                return joining(nodes, events, str(parameters["membership"]), subs, seed)
             case "frequency":
                 every, extra = int(parameters["every"] or 0), int(parameters["extra"] or 0)
                 return _latency(nodes, events, seed, membership_every=every, membership_extra=extra)
-            case "uniform":
-                return _latency(nodes, events, seed, drawn=int(parameters["view"] or 0))
+            case "uniform" | "held" as part:
+                size = int(parameters["view"] or 0)
+                views = uniform_views(nodes, size, derive_seed(seed, "drawn"))
+                return _latency(nodes, events, seed, drawn=views, held=part == "held")
             case "gossiped":
                 return _latency(nodes, events, seed, view_size=int(parameters["view"] or 0))
             case _:
                 return _mixing(nodes, str(parameters["start"]), seed)
 
     def claims(self, results: Results) -> Sequence[Claim]:
-        return [_joining_claim(results), _frequency_claim(results), _uniform_claim(results)]
+        joined = results.where(part="joining")
+        return [joining_claim(joined), _frequency_claim(results), _uniform_claim(results)]
 
     def plots(self, results: Results) -> Sequence[Plot]:
-        return [_joining_plot(results), _mixing_plot(results)]
+        return [joining_plot(results.where(part="joining")), _mixing_plot(results)]
 
 
-# -- L6 --------------------------------------------------------------------------------------------
+class DrawnViews:
+    """Views drawn from all processes: once, or anew whenever somebody asks, which a node does once
+    per round."""
 
-
-def _joining(nodes: int, joins: int, membership: str, subs: int, seed: int) -> list[Row]:
-    """One process after the other subscribes; mean number of those that know it, by round."""
-    config = paper_config(
-        fanout=4, membership=membership, max_subs=subs, aligned_rounds=False
-    )  # fmt: skip
-
-    def factory(peer: Any, rng: Random) -> Lpbcast:
-        return Lpbcast(peer, config, rng)
-
-    system = RoundSystem(
-        factory, nodes, seed, views=uniform_views(nodes, config.view_size, seed)
-    )  # fmt: skip
-    system.run(_KNOWN_BY)
-    simulation, rng = system.simulation, Random(seed)
-    before = _purged(system)
-    totals = [0.0] * (_JOIN_ROUNDS + 1)
-    for join in range(joins):
-        old = simulation.live_nodes()
-        joiner = simulation.add_node(factory, [choose(rng, old).peer], nodes + 1 + join)
-        aware: set[NodeId] = set()
-        for number in range(_JOIN_ROUNDS + 1):
-            aware |= {node.id for node in old if joiner.id in node.protocol.neighbors()}
-            totals[number] += len(aware) / len(old) / joins
-            simulation.run_for(ROUND_NS)
-        simulation.stop(joiner)
-    after = _purged(system)
-    purged = {frequency: after[frequency] - before.get(frequency, 0) for frequency in after}
-    total = max(1, sum(purged.values()))
-    little = sum(count for frequency, count in purged.items() if frequency < _LITTLE)
-    return [
-        {"round": number, "aware": share, "little_known_purged": little / total}
-        for number, share in enumerate(totals)
-    ]
-
-
-def _purged(system: RoundSystem) -> dict[int, int]:
-    """Subscriptions purged so far, by how often they had been heard of."""
-    found: dict[int, int] = {}
-    for node in system.simulation.live_nodes():
-        protocol = node.protocol
-        assert isinstance(protocol, Lpbcast)
-        for frequency, count in protocol.purged_subscriptions().items():
-            found[frequency] = found.get(frequency, 0) + count
-    return found
-
-
-def _joining_claim(results: Results) -> Claim:
-    """Judged where |subs|m holds most of the system: only there does anybody hear of a process five
-    times before it is purged."""
-    rows = results.where(part="joining")
-    sizes = sorted(set(rows.numbers("subs")))
-    found = {
-        (kind, subs): (
-            _half_known(rows.where(membership=kind, subs=subs)),
-            mean(rows.where(membership=kind, subs=subs, round=0).numbers("little_known_purged")),
-        )
-        for subs in sizes
-        for kind in ("random", "frequency")
-    }
-    (plain, plain_little), (spared, spared_little) = (
-        found[kind, sizes[-1]] for kind in ("random", "frequency")
-    )
-    return Claim(
-        id="L6",
-        paper="with frequency-based membership news of a joiner spreads faster; the plain version "
-        f"purges ids heard of fewer than {_LITTLE} times, the optimised one never",
-        ours=f"with room for {sizes[-1]:g} subscriptions half of the processes know a joiner after "
-        f"{spared:.2f} rounds against {plain:.2f}; {spared_little:.1%} of the ids purged had been "
-        f"heard of fewer than {_LITTLE} times against {plain_little:.1%}",
-        holds=spared < plain and spared_little < 0.001 < plain_little,
-        detail="frequency-based against plain; a process knows the joiner once it has been in its "
-        "view; never: in fewer than one case in a thousand. The paper does not say how large subs "
-        f"is; with room for {sizes[0]:g}: {found['frequency', sizes[0]][0]:.2f} against "
-        f"{found['random', sizes[0]][0]:.2f} rounds, {found['frequency', sizes[0]][1]:.1%} against "
-        f"{found['random', sizes[0]][1]:.1%}",
-    )
-
-
-def _half_known(rows: Results) -> float:
-    """When half of the processes had the joiner in their view, between rounds."""
-    curve = [mean(rows.where(round=number).numbers("aware")) for number in range(_JOIN_ROUNDS + 1)]
-    for number, (low, high) in enumerate(pairwise(curve)):
-        if low < 0.5 <= high:
-            return number + (0.5 - low) / (high - low)
-    return float(_JOIN_ROUNDS)
-
-
-def _joining_plot(results: Results) -> Plot:
-    figure, axes = new_figure("rounds since it subscribed", "processes that knew the joiner (%)")
-    subs = max(results.where(part="joining").numbers("subs"))
-    for kind in ("random", "frequency"):
-        rows = results.where(part="joining", membership=kind, subs=subs)
-        curve = [
-            100 * mean(rows.where(round=number).numbers("aware"))
-            for number in range(_JOIN_ROUNDS + 1)
-        ]
-        axes.plot(range(_JOIN_ROUNDS + 1), curve, ".-", label=f"{kind} membership")
-    axes.legend()
-    return Plot("joining", "How fast a joiner becomes known (Figure 15).", figure)
-
-
-# -- L8 and L9 -------------------------------------------------------------------------------------
-
-
-class _DrawnViews:
-    """Views drawn anew from all processes whenever somebody asks: uniform and independent."""
-
-    def __init__(self, me: NodeId, everybody: list[NodeId], size: int, rng: Random) -> None:
-        self._others = [node for node in everybody if node != me]
-        self._size = size
+    def __init__(
+        self, me: NodeId, draw: Callable[[NodeId], list[Peer]], rng: Random, *, held: bool
+    ) -> None:
+        self._me = me
+        self._draw = draw
         self._rng = rng
+        self._held = draw(me) if held else None
 
     def sample(self, k: int) -> list[NodeId]:
-        return sample(self._rng, sample(self._rng, self._others, self._size), k)
+        view = self._draw(self._me) if self._held is None else self._held
+        return [peer.id for peer in sample(self._rng, view, k)]
 
 
-def _latency(nodes: int, events: int, seed: int, drawn: int = 0, **settings: Any) -> Row:
+def _latency(
+    nodes: int,
+    events: int,
+    seed: int,
+    drawn: Callable[[NodeId], list[Peer]] | None = None,
+    held: bool = False,
+    **settings: Any,
+) -> Row:
     """Mean rounds until 99 % have an event; one is published per round."""
     config = paper_config(max_events=200, max_age_rounds=15, **settings)
-    everybody = list(range(1, nodes + 1))
 
-    def factory(peer: Any, rng: Random) -> Lpbcast:
-        views = _DrawnViews(peer.id, everybody, drawn, rng) if drawn else None
+    def factory(peer: Peer, rng: Random) -> Lpbcast:
+        views = DrawnViews(peer.id, drawn, rng, held=held) if drawn else None
         return Lpbcast(peer, config, rng, views)
 
     system = RoundSystem(
@@ -233,17 +145,9 @@ def _latency(nodes: int, events: int, seed: int, drawn: int = 0, **settings: Any
     needed, half = [], []
     for event in system.published:
         infected = system.infected(event, _FOLLOWED)
-        needed.append(_first(infected, _SHARE * nodes))
-        half.append(_first(infected, nodes / 2))
+        needed.append(crossing(infected, _SHARE * nodes))
+        half.append(crossing(infected, nodes / 2))
     return {"rounds": mean(needed), "rounds_to_half": mean(half)}
-
-
-def _first(infected: Sequence[int], wanted: float) -> float:
-    """The round in which so many were infected, between rounds by a straight line."""
-    for number, (low, high) in enumerate(pairwise(infected)):
-        if low < wanted <= high:
-            return number + (wanted - low) / (high - low)
-    return float(len(infected))
 
 
 def _frequency_claim(results: Results) -> Claim:
@@ -258,14 +162,20 @@ def _frequency_claim(results: Results) -> Claim:
             ("four times", 1, 3),
         )
     }
-    ordered = list(found.values())
+    rarely, _, once, _, often = found.values()
+    holds, parts = in_parts(
+        {
+            "less often (every 4th round): latency rises": rarely > once,
+            "more often (four times a round): it falls": often < once,
+        }
+    )
     return Claim(
         id="L8",
         paper="membership gossiped less often than events: latency rises; more often: it falls",
         ours=", ".join(f"{label} {rounds:.2f}" for label, rounds in found.items())
         + " rounds to 99 %",
-        holds=ordered[0] > ordered[2] > ordered[4],
-        detail="every 4th round against every round against four times a round",
+        holds=holds,
+        detail=f"{parts}. Against every round",
     )
 
 
@@ -278,6 +188,10 @@ def _mixing(nodes: int, start: str, seed: int) -> list[Row]:
         "ring": ring_views(nodes),
     }[start]
     system = RoundSystem(lambda peer, rng: Lpbcast(peer, config, rng), nodes, seed, views=views)
+    drawn = uniform_views(nodes, config.view_size, derive_seed(seed, "drawn"))
+    ideal = Overlay.from_views(
+        {me: [peer.id for peer in drawn(me)] for me in range(1, nodes + 1)}
+    )  # fmt: skip
     rows: list[Row] = []
     for look in range(9):
         graph = overlay(system.simulation)
@@ -289,6 +203,8 @@ def _mixing(nodes: int, start: str, seed: int) -> list[Row]:
                 "in_degree_deviation": float(degrees.std()),
                 "in_degree_max": int(degrees.max()),
                 "clustering": graph.clustering(),
+                "drawn_deviation": float(ideal.in_degrees().std()),
+                "drawn_clustering": ideal.clustering(),
             }
         )
         system.run(5)
@@ -296,48 +212,65 @@ def _mixing(nodes: int, start: str, seed: int) -> list[Row]:
 
 
 def _uniform_claim(results: Results) -> Claim:
-    views = sorted(set(results.where(part="uniform").numbers("view")))
+    views = sorted(set(results.where(part="held").numbers("view")))
     spans = {}
-    for part in ("uniform", "gossiped"):
+    for part in _VIEWS:
         rounds = [mean(results.where(part=part, view=v).numbers("rounds")) for v in views]
         spans[part] = max(rounds) - min(rounds)
-    last = max(results.where(part="start").numbers("round"))
+    rows = results.where(part="start")
+    last = max(rows.numbers("round"))
     ends = {
-        start: [
-            mean(results.where(part="start", start=start, round=last).numbers(column))
-            for column in ("in_degree_deviation", "clustering")
-        ]
-        for start in ("uniform", "star", "ring")
+        start: (
+            mean(rows.where(start=start, round=last).numbers("in_degree_deviation")),
+            mean(rows.where(start=start, round=last).numbers("clustering")),
+        )
+        for start in _STARTS
     }
-    alike = all(
-        abs(ends[start][0] - ends["uniform"][0]) < 0.25 * ends["uniform"][0]
-        and abs(ends[start][1] - ends["uniform"][1]) < 0.25 * ends["uniform"][1]
-        for start in ("star", "ring")
+    drawn = mean(rows.numbers("drawn_deviation")), mean(rows.numbers("drawn_clustering"))
+    holds, parts = in_parts(
+        {
+            "a star and a ring become what a uniform start becomes": all(
+                _alike(ends[start], ends["uniform"]) for start in ("star", "ring")
+            ),
+            "which is what uniform views are": all(_alike(end, drawn) for end in ends.values()),
+            f"held uniform views of different sizes are less than {_NO_EFFECT} rounds apart": spans[
+                "held"
+            ]
+            < _NO_EFFECT,
+        }
     )
-    size = mean(results.where(part="start", start="uniform", round=last).numbers("view_mean"))
-    nodes = int(results.where(part="start").numbers("nodes")[0])
-    random_graph = sqrt(size * (1 - size / (nodes - 1)))
     return Claim(
         id="L9",
         paper="a star and a ring converge to uniform views; with artificial uniform views the view "
         "size has no effect",
         ours=f"after {last:g} rounds "
-        + ", ".join(f"{s}: in-degree ±{d:.2f}, clustering {c:.3f}" for s, (d, c) in ends.items())
-        + f"; views of {views[0]:g} to {views[-1]:g}: {spans['uniform']:.2f} rounds apart if "
-        f"uniform, {spans['gossiped']:.2f} if gossiped",
-        holds=alike and spans["uniform"] < 0.2,
-        detail=f"uniform views have an in-degree of ±{random_graph:.2f}; alike means within a "
-        "quarter of what a uniform start has become",
+        + ", ".join(
+            f"{start}: in-degree ±{deviation:.2f}, clustering {clustering:.3f}"
+            for start, (deviation, clustering) in ends.items()
+        )
+        + f"; views drawn uniformly: ±{drawn[0]:.2f}, {drawn[1]:.3f}; views of {views[0]:g} to "
+        f"{views[-1]:g} are {spans['held']:.2f} rounds apart if uniform and held, "
+        f"{spans['gossiped']:.2f} if gossiped, {spans['uniform']:.2f} if drawn anew in every round",
+        holds=holds,
+        detail=f"{parts}. Alike means within a quarter; drawn anew in every round, the size cannot "
+        f"matter: what differs there is chance; {OURS}",
     )
+
+
+def _alike(found: tuple[float, float], other: tuple[float, float]) -> bool:
+    """In-degree deviation and clustering."""
+    return all(abs(a - b) < _WITHIN * b for a, b in zip(found, other, strict=True))
 
 
 def _mixing_plot(results: Results) -> Plot:
     figure, axes = new_figure("rounds", "deviation of the in-degree")
-    for start in ("uniform", "star", "ring"):
+    for start in _STARTS:
         rows = results.where(part="start", start=start)
         rounds = sorted(set(rows.numbers("round")))
         curve = [mean(rows.where(round=r).numbers("in_degree_deviation")) for r in rounds]
         axes.plot(np.array(rounds), curve, ".-", label=f"started as {start}")
+    drawn = mean(results.where(part="start").numbers("drawn_deviation"))
+    axes.axhline(drawn, color="0.5", linestyle="--", label="drawn uniformly")
     axes.set_yscale("log")
     axes.legend()
     return Plot("mixing", "Views that begin uniform, as a star, as a ring (section 8.1).", figure)

@@ -14,6 +14,7 @@ from statistics import mean
 from epicast.experiments.gossip_rounds import RoundSystem, paper_config, uniform_views
 from epicast.experiments.model import Claim, Experiment, Parameters, Plot, Row, Scale
 from epicast.experiments.results import Results
+from epicast.experiments.verdicts import OURS, in_parts
 from epicast.protocols.lpbcast import Lpbcast
 from epicast.reporting import new_figure
 
@@ -22,12 +23,15 @@ _STABLE = 0.9
 """Share of the events that must reach everybody for a rate to count as sustained."""
 _CRASHES, _LOSS = 0.05, 0.1
 _WARM_UP, _DRAIN = 10, 12
+_CONSIDERABLE = 0.05
+"""A difference in the delivery ratio from which on it is one worth the name."""
+_NO_LESS = 0.01
 _RATES: dict[Scale, tuple[float, ...]] = {
     Scale.SMOKE: (4, 12, 30),
     Scale.PAPER: (1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 25, 30, 40),
     Scale.BEYOND: (1, 2, 4, 6, 8, 10, 12, 16, 20, 30),
 }
-_SIZES = {Scale.SMOKE: (60, 20, 1), Scale.PAPER: (60, 60, 3), Scale.BEYOND: (1000, 40, 1)}
+_SIZES = {Scale.SMOKE: (60, 14, 1), Scale.PAPER: (60, 60, 3), Scale.BEYOND: (1000, 40, 1)}
 """Nodes, rounds, repetitions."""
 
 
@@ -91,6 +95,23 @@ class LpbcastPurging(Experiment):
         gain = {rate: age[rate] - random[rate] for rate in age}
         slowest = min(gain)
         failed = {p: mean_by_rate(failing, p, "delivery")[_RATE] for p in ("random", "age")}
+        l4, l4_parts = in_parts(
+            {
+                f"more than {_CONSIDERABLE} more delivered": gain[_RATE] > _CONSIDERABLE,
+                "throughput at least doubled": sustained["age"] >= 2 * sustained["random"],
+                "fewer redundant messages": redundant[0] < redundant[1],
+                "the gain shrinks at low rates": gain[slowest] < gain[_RATE],
+            }
+        )
+        cost = {"age": age[_RATE] - failed["age"], "random": random[_RATE] - failed["random"]}
+        l5, l5_parts = in_parts(
+            {
+                "under failures age-based purging delivers no less than random": failed["age"]
+                >= failed["random"] - _NO_LESS,
+                f"failures cost age-based purging less than {_CONSIDERABLE}": cost["age"]
+                < _CONSIDERABLE,
+            }
+        )
         return [
             Claim(
                 id="L4",
@@ -100,21 +121,24 @@ class LpbcastPurging(Experiment):
                 f"and {redundant[0]:.3f} against {redundant[1]:.3f} redundant; "
                 f"{sustained['age']:.1f} against {sustained['random']:.1f} events per round "
                 f"sustained; at {slowest:g} per round {gain[slowest]:+.3f}",
-                holds=gain[_RATE] > 0.05
-                and sustained["age"] >= 2 * sustained["random"]
-                and redundant[0] < redundant[1]
-                and gain[slowest] < gain[_RATE],
-                detail="age-based against random purging; sustained is where the share of events "
-                "that reach everybody falls below 90 %, between the rates tried",
+                holds=l4,
+                detail=f"{l4_parts}. Age-based against random purging; sustained is where the "
+                "share of events that reach everybody falls below 90 %, between the rates tried; "
+                f"{OURS}",
             ),
             Claim(
                 id="L5",
                 paper="with 5 % crashes and 10 % loss the delivery ratio is almost the same for "
                 "both: age-based purging costs no robustness",
-                ours=f"{failed['age']:.3f} delivered with age-based, {failed['random']:.3f} with "
-                f"random purging; without failures {age[_RATE]:.3f} and {random[_RATE]:.3f}",
-                holds=failed["age"] >= failed["random"] - 0.01,
-                detail=f"{_RATE} events per round, of the processes that have not crashed",
+                ours=f"under failures {failed['age']:.3f} delivered with age-based, "
+                f"{failed['random']:.3f} with random purging; without failures {age[_RATE]:.3f} "
+                f"and {random[_RATE]:.3f}: failures cost {cost['age']:.3f} and "
+                f"{cost['random']:.3f}",
+                holds=l5,
+                detail=f"{l5_parts}. {_RATE} events per round, of the processes that have not "
+                f"crashed; no less: by at most {_NO_LESS}; {OURS}. The paper's sentence can be "
+                "read either way; in a third, that both kinds of purging deliver the same, they "
+                f"are {failed['age'] - failed['random']:+.3f} apart",
             ),
         ]
 

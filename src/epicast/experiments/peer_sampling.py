@@ -29,7 +29,7 @@ from epicast.reporting import new_figure
 from epicast.sim.overlay import Overlay
 from epicast.sim.simulation import Simulation
 
-_NODES = {Scale.SMOKE: 120, Scale.PAPER: 1000, Scale.BEYOND: 10_000}
+_NODES = {Scale.SMOKE: 60, Scale.PAPER: 1000, Scale.BEYOND: 10_000}
 _SHARES = {
     Scale.SMOKE: (0.3, 0.8),
     Scale.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
