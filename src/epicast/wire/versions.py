@@ -8,7 +8,7 @@ from epicast.core import WireError
 
 WIRE_VERSION = 1
 """What this code speaks. Grows with every change that an older node could not read."""
-WIRE_REVISION = 7
+WIRE_REVISION = 8
 """Grows with every other change of messages: new types, new fields at the end. A recording of each
 is in `tests/compatibility`; docs/wire.md has the policy."""
 

@@ -166,6 +166,74 @@ def test_a_clock_that_is_an_hour_off_holds_up_nobody(
     run(main())
 
 
+def test_who_was_alone_and_an_hour_ahead_goes_on_with_those_who_join(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For an hour it was refused by everybody, and refused everybody."""
+
+    async def main() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(recorder, "time", OffTime(HOUR_NS))
+            off = await epicast.join(listen="127.0.0.1")
+        async with off:
+            (ahead,) = await joined([off], CONFIG)
+            alone = ahead.subscribe()
+            await ahead.publish(b"alone")
+            assert len(await take(alone, 1)) == 1
+            nodes = [await epicast.join(off.address) for _ in range(3)]
+            try:
+                topics = await joined(nodes, CONFIG)
+                await eventually(lambda: ahead.statistics().get("epto.begun_anew"))
+                orders = [topic.subscribe() for topic in topics]
+                for topic in (ahead, *topics):
+                    await topic.publish(b"together")
+                found = [await everything(order, 4) for order in (alone, *orders)]
+                assert all(names(events) == names(found[0][0]) for events, _ in found)
+                assert {gap for _, gaps in found for gap in gaps} <= {Gap(1, off.id, 1, 1)}, (
+                    "the event from when it was alone, by who began before it was set right"
+                )
+            finally:
+                for node in nodes:
+                    await node.close()
+
+    run(main())
+
+
+async def everything(
+    subscription: epicast.TopicSubscription, count: int
+) -> tuple[list[Event], list[Gap]]:
+    """So many events, and the gaps reported meanwhile."""
+    events: list[Event] = []
+    gaps: list[Gap] = []
+    while len(events) < count:
+        item = await subscription.get(timeout=20)
+        assert isinstance(item, Event | Gap), f"{item} after {len(events)} of {count}"
+        if isinstance(item, Gap):
+            gaps.append(item)
+        else:
+            events.append(item)
+    return events, gaps
+
+
+def test_what_is_published_by_one_who_leaves_at_once_is_delivered(run: Run) -> None:
+    """Before its order had begun, it was dropped."""
+
+    async def main() -> None:
+        async with peers(3) as nodes:
+            topics = await joined(nodes, CONFIG)
+            order = topics[0].subscribe()
+            visitor = await epicast.join(nodes[0].address)
+            topic = visitor.topic("orders", "ordered", config=CONFIG)
+            await topic.joined(20)
+            await topic.publish(b"hello")
+            settled = topic.statistics()["epto.settled"]
+            await visitor.close()
+            assert not settled, "or this shows nothing"
+            assert names(await take(order, 1)) == [(visitor.id, 1, b"hello")]
+
+    run(main())
+
+
 def test_events_from_an_hour_ahead_are_refused_with_a_reason(run: Run) -> None:
     """Of a peer that does not follow the clocks of others."""
 
@@ -183,9 +251,13 @@ def test_events_from_an_hour_ahead_are_refused_with_a_reason(run: Run) -> None:
             reason = "drop.timestamp too far ahead"
             for node in nodes:
                 await eventually(lambda node=node: node.statistics().get(reason))
+            began = time.monotonic()
             for topic in topics:
                 await topic.publish(b"today")
             found = [names(await take(order, 3)) for order in orders]
+            assert time.monotonic() - began < CONFIG.max_clock_ahead_ns / 2 / 10**9, (
+                "what is refused makes nobody wait until its time is near"
+            )
             assert all(order == found[0] for order in found)
             assert 77 not in {source for source, _, _ in found[0]}
             for topic in topics:

@@ -53,15 +53,16 @@ class Model:
         self.next_ball[entry] = 1 - self.hop
         return entry
 
-    def receive(self, wall: int, ball: dict[Entry, int]) -> None:
+    def receive(self, wall: int, ball: dict[Entry, int], clock: int) -> None:
+        """`clock`: the sender's, of which a counter takes notice."""
+        if self.logical:
+            self.highest = max(self.highest, clock)
         for entry, ttl in ball.items():
             if not self.logical and entry[0] > wall + self.max_ahead:
                 self.refused += 1
                 continue
             self.next_ball[entry] = max(ttl, self.next_ball.get(entry, 0))
             self.highest = max(self.highest, entry[0])
-        if ball and not self.logical and max(ball)[0] > wall + self.max_ahead:
-            self.highest = max(self.highest, wall + self.max_ahead)
 
     def round(self, wall: int) -> tuple[dict[Entry, int], list[Entry]]:
         """The ball that is sent, and what is delivered."""

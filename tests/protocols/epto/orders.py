@@ -183,7 +183,7 @@ def run_orders(seed: int, *, early: bool = False) -> dict[int, Node]:
             at(now + int(node.period * rng.uniform(0.8, 1.2)), identity, "round")
         else:
             assert isinstance(what, Ball)
-            node.model.receive(wall, entries(what))
+            node.model.receive(wall, entries(what), what.wall)
             node.protocol.on_messages(now, 1, (what,), node.fx)
             node.collect()
     _judge(nodes)

@@ -15,6 +15,7 @@ from epicast.protocols.epto.store import EventStore, _ascending
 
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
+NOW = 10 * HOUR
 
 
 @pytest.mark.parametrize(
@@ -79,35 +80,35 @@ def test_a_clock_an_hour_off_follows_the_others() -> None:
     for error in (HOUR, -HOUR):
         clock = GlobalClock(SECOND)
         for peer in range(4):
-            clock.hear_clock(peer, -error + peer)
+            clock.hear_clock(peer, NOW - error + peer, NOW)
         assert abs(clock.correction + error) < 5
         assert abs(clock.stamp(10 * HOUR + error) - 10 * HOUR) < 10
 
 
 def test_one_clock_an_hour_off_leads_nobody_astray() -> None:
     clock = GlobalClock(SECOND)
-    clock.hear_clock(1, 5)
-    clock.hear_clock(2, -5)
-    clock.hear_clock(3, HOUR)
+    clock.hear_clock(1, NOW + 5, NOW)
+    clock.hear_clock(2, NOW - 5, NOW)
+    clock.hear_clock(3, NOW + HOUR, NOW)
     assert clock.correction == 0
 
 
 @pytest.mark.parametrize("error", [HOUR, -HOUR])
 def test_who_has_heard_of_a_wrong_clock_only_waits_for_others(error: int) -> None:
     clock = GlobalClock(SECOND)
-    clock.hear_clock(1, error)
+    clock.hear_clock(1, NOW + error, NOW)
     assert clock.correction == 0
-    clock.hear_clock(2, 5)
+    clock.hear_clock(2, NOW + 5, NOW)
     for _ in range(100):
-        clock.hear_clock(1, error)
+        clock.hear_clock(1, NOW + error, NOW)
     assert clock.correction == 0
 
 
 def test_two_nodes_that_disagree_settle_on_one_clock() -> None:
     one, other = GlobalClock(SECOND), GlobalClock(SECOND)
     for _ in range(16):
-        one.hear_clock(2, HOUR)
-        other.hear_clock(1, -HOUR)
+        one.hear_clock(2, NOW + HOUR, NOW)
+        other.hear_clock(1, NOW - HOUR, NOW)
     assert one.now(20 * HOUR) == other.now(21 * HOUR)
 
 
@@ -159,8 +160,10 @@ def test_what_is_delivered_cannot_be_changed_by_who_gets_it() -> None:
 
 def test_sources_are_found_again_however_many_they_become() -> None:
     sources = Sources(max_sources=1 << 16)
+    store = EventStore(100, 10_000)
+    store.start_after(5)
     for source in range(1, 2000):
-        sources.passed(source << 50 | source, source, 1, 1)
+        sources.word(source << 50 | source, source, 1, 0, store)
     assert len(sources) == 1999 and not sources.forgotten
     assert all(sources.last_of(source << 50 | source) == source for source in range(1, 2000))
     assert sources.last_of(2000) == 0

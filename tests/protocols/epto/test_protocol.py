@@ -23,14 +23,16 @@ HOUR = 3600 * SECOND
 NOTHING = {"wall": 0, "published": 0, "published_at": 0, "latency": 0, "epoch": 0, "size": 0}
 
 
-def node(identity: int = ME, contacts: tuple[int, ...] = (), **settings: object) -> Single:
+def node(
+    identity: int = ME, contacts: tuple[int, ...] = (), now: int = HOUR, **settings: object
+) -> Single:
     config = {"system_size": 100, "ttl": 2, "adaptive_period": False, "idle_fanout": 0}
     config |= {"extra_rounds": 0} | settings
     rng = Random(7)
     members = FullMembership(identity, [ME, OTHER, THIRD], rng)
     epto = Epto(Peer(identity), EptoConfig(**config), rng, members)  # type: ignore[arg-type]
     single = Single(epto)
-    single.now = HOUR
+    single.now = now
     single.start(*contacts)
     return single
 

@@ -21,7 +21,8 @@ What the paper leaves open, or has wrong:
 * The `delivered` set is not needed: what is not after the last delivered is not accepted, and the
   last number of each source (`sources`) tells repetitions from holes. Numbers of a source have no
   gaps; one that is missing is noticed with the next of its source, with the source's word on what
-  it has published (every ball has it), or when it comes too late.
+  it has published (every ball has it), or when it comes too late. Numbers before the first that is
+  heard of are missing if the source says that it began after us.
 * Events that come with their ttl used up are ordered, not dropped unread. Their ttl counts as TTL
   at most, so that one round of the node's own comes before delivery, as in the printed form: hops
   can be much faster than rounds, and without that round one event in some hundred thousand was
@@ -41,12 +42,21 @@ What the paper leaves open, or has wrong:
   counts as 16 at least. Up to 16, where one lost ball could be all there is of an event, a node
   repeats what is waiting while its ttl is not above TTL, whether it was heard of again or not. A
   ball for which there is no peer is sent in the next round.
-* Clocks of machines (`clocks`): a timestamp is above all the node has heard of; nothing is
-  delivered before the node's own clock has come to it; events too far in the future are refused;
-  a node whose clock is off from most others' follows them.
+* Clocks of machines (`clocks`): a timestamp is above all the node has accepted; nothing is
+  delivered before the node's own clock has come to it; events too far in the future are refused,
+  and move no clock; a node whose clock is off from most others' follows them. If it was ahead, and
+  has stamped or delivered what they refuse, its order begins anew where theirs is: what it had
+  published and nobody takes is given up and reported, and its next events are taken.
+* Counters (`clocks`): every ball tells the sender's, so that a joiner of a quiet topic begins
+  behind it; one out of all proportion is not believed, and a joiner goes by the middle.
 * Rounds are as long as a message takes (`pace`), which nodes measure and tell each other.
 * Who joins listens for TTL rounds from its first neighbour on: one that nobody knows yet would
-  publish to nobody, and be late. Its order begins behind all timestamps there can be by then.
+  publish to nobody, and be late. Its order begins behind all timestamps there can be by then. What
+  it publishes until then has its room kept, and is stamped then, or when it leaves before.
+* What others say is looked at before it is used (`plausible`, `kernels.absorb`, `sizing`): numbers
+  that cannot be are dropped and counted, entries have at most `MAX_ENTRY_EVENTS` events, and a
+  round delivers at most `MAX_BATCH_EVENTS`. That is against faults, not against liars.
+* Below a topic, Cyclon shuffles once per round (`topic`), so that each ball goes to other peers.
 
 Balls that fit a few datagrams are sent as such, larger ones over connections.
 
@@ -55,7 +65,8 @@ when that is likely enough (`stability`), and told what was confirmed and what w
 same rounds, sends nothing and changes nothing about delivery.
 
 Invariants: entries are in ascending order, those up to the last delivered before all others; no
-more than `max_entries` and `max_buffer_bytes` are held; what is delivered ascends.
+more than `max_entries` and `max_buffer_bytes` are held; what is delivered ascends, unless the order
+began anew in between.
 """
 
 from epicast.protocols.epto.config import EptoConfig

@@ -1,11 +1,10 @@
-"""Balls as they are made and read."""
+"""Balls as they are made."""
 
 from __future__ import annotations
 
 from epicast.core import DATA, DATAGRAM
 from epicast.core.effects import Channel
 from epicast.protocols.epto.config import EptoConfig
-from epicast.protocols.epto.messages import Ball
 from epicast.protocols.epto.store import EventStore
 
 Parts = list[tuple[int, bytes]]
@@ -24,9 +23,3 @@ def next_parts(
     if len(parts) > 1 or any(len(columns) > room for _, columns in parts):
         parts = store.next_ball(ttl, room, repeats)
     return parts, DATAGRAM if all(len(columns) <= room for _, columns in parts) else DATA
-
-
-def latest_of(ball: Ball) -> int:
-    """The timestamp of its last entry."""
-    at = 8 * ball.entries
-    return int.from_bytes(ball.columns[at - 8 : at], "little", signed=True)

@@ -12,7 +12,7 @@ _MAX_HELD = 1024
 
 
 class Beginning:
-    __slots__ = ("_listened", "held", "listens", "over", "rounds")
+    __slots__ = ("_listened", "held", "held_bytes", "listens", "over", "rounds")
 
     def __init__(self, listens: bool) -> None:
         self.listens = listens
@@ -25,6 +25,7 @@ class Beginning:
         """To listen for."""
         self.held: list[Publication] = []
         """Published before."""
+        self.held_bytes = 0
 
     def room(self) -> int:
         return max(0, _MAX_HELD - len(self.held))
@@ -38,5 +39,9 @@ class Beginning:
     def end(self) -> list[Publication]:
         """The order begins; what was held."""
         self.over = True
-        held, self.held = self.held, []
+        held, self.held, self.held_bytes = self.held, [], 0
         return held
+
+    def hold(self, publication: Publication, size: int) -> None:
+        self.held.append(publication)
+        self.held_bytes += size

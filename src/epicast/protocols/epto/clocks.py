@@ -1,8 +1,8 @@
 """Where timestamps come from: the stability oracles' idea of time.
 
-Global: wall-clock time, never below what was heard of, so that a clock that is behind does no
+Global: wall-clock time, never below what was accepted, so that a clock that is behind does no
 harm, and never above what most others say, so that one that is ahead does none either. Logical: a
-counter.
+counter, never below what was accepted or others say, unless that is out of all proportion.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from epicast.core import NodeId
 
 _NEVER = 2**63 - 1
-_LAST_LOGICAL = 2**62
+LAST_LOGICAL = 2**62
+CENTURY_NS = 100 * 365 * 24 * 3600 * 10**9
+"""No clock is off by more: what seems to be is not believed."""
+_MAX_LOGICAL_AHEAD = 2**40
+"""A counter is not this far ahead of another, with millions of publications a second for days."""
 _CLOCKS = 31
 """Other nodes' clocks remembered."""
 _PATIENCE = 16
@@ -25,10 +29,20 @@ _AGES_PER_OCTAVE = 64
 Ints = NDArray[np.int64]
 
 
+class _Clocks(dict[NodeId, int]):
+    """Those of the nodes heard of last."""
+
+    def hear(self, peer: NodeId, clock: int) -> None:
+        self.pop(peer, None)
+        self[peer] = clock
+        if len(self) > _CLOCKS:
+            del self[next(iter(self))]
+
+
 class LogicalClock:
     """One more than the largest timestamp heard of (Fig. 5.5(b))."""
 
-    __slots__ = ("highest",)
+    __slots__ = ("_begun", "_clocks", "highest")
 
     rounds_factor = 2
     """An event is deliverable after so many times TTL."""
@@ -37,18 +51,38 @@ class LogicalClock:
 
     def __init__(self) -> None:
         self.highest = 0
+        self._clocks = _Clocks()
+        self._begun = False
+        """Whether this node's own counter is to be believed."""
+
+    def next(self, wall: int) -> int:
+        """The timestamp of the next publication."""
+        return self.highest + 1
 
     def stamp(self, wall: int) -> int:
-        self.highest += 1
+        self.highest = self.next(wall)
         return self.highest
 
     def hear(self, time: int) -> None:
         if time > self.highest:
             self.highest = time
 
+    def told(self, wall: int) -> int:
+        """What others are told of it, 0: nothing."""
+        return self.highest if self._begun else 0
+
+    def believable(self, wall: int) -> tuple[int, int]:
+        """The least and the most that others' clocks may say."""
+        return 0, LAST_LOGICAL
+
     def latest(self, wall: int) -> int:
         """Timestamps above this are refused."""
-        return _LAST_LOGICAL
+        middle = self.highest if self._begun else self._middle()
+        return min(LAST_LOGICAL, middle + _MAX_LOGICAL_AHEAD)
+
+    def _middle(self) -> int:
+        clocks = sorted(self._clocks.values())
+        return clocks[(len(clocks) - 1) // 2] if clocks else LAST_LOGICAL
 
     def now(self, wall: int) -> int:
         """Nothing later than this is delivered."""
@@ -58,12 +92,22 @@ class LogicalClock:
         """How old entries are, in steps of this clock. This one knows rounds only."""
         return np.clip(ttls, 0, AGES - 2)
 
-    def beginning(self, wall: int) -> int:
-        """Where a node that joins now begins: after all it has heard of."""
+    def begin(self, wall: int, newest: int) -> int:
+        """The order of this node begins, after the time returned. `newest`: the largest timestamp
+        accepted. Who joins begins by the clock in the middle of those it has heard of, or a larger
+        one if that is near: so one that is out of all proportion leads nobody astray."""
+        latest = self.latest(wall)
+        self.highest = max([newest, *(clock for clock in self._clocks.values() if clock <= latest)])
+        self._begun = True
+        self._clocks.clear()
         return self.highest
 
-    def hear_clock(self, peer: NodeId, ahead: int) -> None:
-        pass
+    def hear_clock(self, peer: NodeId, clock: int, wall: int) -> None:
+        """Somebody's counter stands at this."""
+        if not self._begun:
+            self._clocks.hear(peer, clock)
+        elif clock <= self.latest(wall):
+            self.hear(clock)
 
     @property
     def correction(self) -> int:
@@ -82,19 +126,28 @@ class GlobalClock:
     def __init__(self, max_ahead_ns: int) -> None:
         self.highest = 0
         self._max_ahead = max_ahead_ns
-        self._ahead: dict[NodeId, int] = {}
+        self._ahead = _Clocks()
         """By how much others' clocks are ahead of ours."""
         self._correction = 0
         self._ties = 0
         """Balls since there were more than two halves that disagree."""
 
+    def next(self, wall: int) -> int:
+        return max(wall + self._correction, self.highest + 1)
+
     def stamp(self, wall: int) -> int:
-        self.highest = max(wall + self._correction, self.highest + 1)
+        self.highest = self.next(wall)
         return self.highest
 
     def hear(self, time: int) -> None:
         if time > self.highest:
             self.highest = time
+
+    def told(self, wall: int) -> int:
+        return wall
+
+    def believable(self, wall: int) -> tuple[int, int]:
+        return max(0, wall - CENTURY_NS), wall + CENTURY_NS
 
     def latest(self, wall: int) -> int:
         return wall + self._correction + self._max_ahead
@@ -108,18 +161,17 @@ class GlobalClock:
         elapsed = np.maximum(now - times, 1).astype(np.float64)
         return (_AGES_PER_OCTAVE * np.log2(elapsed)).astype(np.int64)
 
-    def beginning(self, wall: int) -> int:
-        return max(wall + self._correction, self.highest)
+    def begin(self, wall: int, newest: int) -> int:
+        self.highest = max(wall + self._correction, newest)
+        return self.highest
 
-    def hear_clock(self, peer: NodeId, ahead: int) -> None:
-        """Somebody's clock is so much ahead of ours. If most are by more than is allowed, it is
-        ours that is off: it follows the one in the middle. If there are two halves, as in a system
-        of two, that which is ahead follows the other, but not at once: who has heard of one node
-        only may have heard of the one that is wrong."""
-        self._ahead.pop(peer, None)
-        self._ahead[peer] = ahead
-        if len(self._ahead) > _CLOCKS:
-            del self._ahead[next(iter(self._ahead))]
+    def hear_clock(self, peer: NodeId, clock: int, wall: int) -> None:
+        """Somebody's clock shows this when ours shows `wall`. If most are off by more than is
+        allowed, it is ours that is: it follows the one in the middle. If there are two halves, as
+        in a system of two, that which is ahead follows the other, but not at once: who has heard of
+        one node only may have heard of the one that is wrong."""
+        ahead = clock - wall
+        self._ahead.hear(peer, ahead)
         if abs(ahead) > self._max_ahead or self._correction:
             self._follow_the_middle()
 

@@ -31,7 +31,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "max_ball_bytes": (1000, 1 << 26),
     "view_size": (1, 1000),
     "shuffle_length": (1, 100),
-    "shuffle_period_ns": (_MILLISECOND, 3600 * _SECOND),
+    "shuffle_period_ns": (0, 3600 * _SECOND),
     "ping_period_ns": (0, 3600 * _SECOND),
 }
 
@@ -110,9 +110,11 @@ class EptoConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Neighbours to sample from, 1 to 1000. Ours: K is 29 for a million processes."""
     shuffle_length: int = 10
     """Neighbours exchanged at a time."""
-    shuffle_period_ns: Duration = _SECOND
-    """Between two exchanges. Ours: longer than an answer takes anywhere, since one that comes after
-    the next exchange is lost; short, so that samples are fresh."""
+    shuffle_period_ns: Duration = 0
+    """Between two exchanges, 1 ms to 1 h; 0: a round, or as long as an answer takes if that is
+    longer (three latencies), since one that comes after the next exchange is lost. Ours: in each
+    round a node sends to other peers, as in the paper, where all are known to all; docs/ordered.md
+    has the cost."""
     ping_period_ns: Duration = _SECOND
     """Between two looks whether neighbours are there; 0: never. Ours: half the balls were lost on
     neighbours that are gone (docs/decisions/0021), and each look costs a datagram or two of 50
@@ -123,6 +125,11 @@ class EptoConfig(ProtocolConfig, frozen=True, kw_only=True):
         if self.min_round_ns > self.max_round_ns:
             raise ConfigError(
                 f"min_round_ns: {self.min_round_ns} is more than max_round_ns, {self.max_round_ns}"
+            )
+        if 0 < self.shuffle_period_ns < _MILLISECOND:
+            raise ConfigError(
+                f"shuffle_period_ns: {self.shuffle_period_ns} is less than a millisecond; give "
+                "more, or 0 for once per round"
             )
         if self.shuffle_length > self.view_size:
             raise ConfigError(

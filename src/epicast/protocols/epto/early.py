@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from epicast.core import ConfigError, Effects, EventBatch
 from epicast.protocols.epto.clocks import Clock, Ints
+from epicast.protocols.epto.layout import MAX_BATCH_EVENTS
 from epicast.protocols.epto.stability import Stability
 from epicast.protocols.epto.store import EventStore
 
@@ -46,6 +47,12 @@ class EarlyReader:
         self._shown = self._events = 0
         """Entries, and their events."""
 
+    def take_back(self) -> EarlyStep | None:
+        """All that was given and not confirmed."""
+        revised = self._events
+        self.restart()
+        return EarlyStep(self.number, revised, None, 0) if revised else None
+
     def step(self, now: _Round) -> EarlyStep | None:
         revised = 0
         shown = self._shown
@@ -54,7 +61,9 @@ class EarlyReader:
             kept = int(now.events[shown])
             revised, self._events = self._events - kept, kept
         until = max(shown, now.delivered)
-        until += _leading(now.likely[until:] >= self.probability)
+        most = now.events[until] + MAX_BATCH_EVENTS
+        likely = now.likely[until:] >= self.probability
+        until += _leading(likely & (now.events[until + 1 :] <= most))
         batch = now.batch(shown, until, self._events) if until > shown else None
         confirmed = int(now.events[now.delivered])
         self._shown = until - now.delivered
@@ -153,6 +162,12 @@ class EarlyOrder:
                 self._tell(reader.step(now), fx)
         self._before = ids[delivered:, :2].copy()
         self._ages, self._histories = ages[delivered:], histories[delivered:]
+
+    def begin_anew(self, fx: Effects) -> None:
+        """What was waiting is waiting no more, and was not delivered."""
+        for reader in self._readers.values():
+            self._tell(reader.take_back(), fx)
+        self._forget()
 
     def _tell(self, step: EarlyStep | None, fx: Effects) -> None:
         if step is not None:

@@ -16,8 +16,12 @@ from epicast.protocols.epto.layout import (
     ENTRY_BYTES,
     FRESH,
     FULL,
+    LAST_OF_ALL,
     LIVE,
+    MAX_ENTRY_EVENTS,
+    MAX_NUMBER,
     NEED_BYTES,
+    NEWEST,
     REFUSED,
     SIZE_MASK,
     USED,
@@ -93,6 +97,8 @@ def absorb(
 ) -> int:
     """Take in a ball: the highest ttl of what is known, and what is new behind all the rest, where
     `merge` finds it, each `hop` older than it was sent. Nothing later than `latest` is taken.
+    Timestamps and numbers begin with 1. What is before the first entry that makes no sense is
+    taken, what is behind it is not.
 
     `GROW` asks for more room, here or in `slots`, and to be called again; what was taken in by then
     is known the next time.
@@ -104,8 +110,8 @@ def absorb(
         return MALFORMED
     mask = len(slots) - 1
     state[REFUSED] = 0
-    before_time = np.int64(-1)
-    before_source = np.int64(0)
+    before_time = np.int64(0)
+    before_source = np.int64(LAST_OF_ALL)
     for j in range(n):
         time = table[j]
         source = table[n + j]
@@ -129,7 +135,9 @@ def absorb(
         begin = table[3 * n + j - 1] & SIZE_MASK if j else 0
         rows = table[3 * n + j] >> 32
         size = end - begin
-        if rows < 1 or table[2 * n + j] < 1 or size < 0 or content + end > len(ball):
+        if rows < 1 or rows > MAX_ENTRY_EVENTS or size < 0 or content + end > len(ball):
+            return MALFORMED
+        if table[2 * n + j] < 1 or table[2 * n + j] > MAX_NUMBER:
             return MALFORMED
         if _content(ball, content + begin, rows, size) < 0:
             return MALFORMED
@@ -150,6 +158,7 @@ def absorb(
             arena[start + b] = ball[content + begin + b]
         state[USED] = start + size
         state[LIVE] += size
+        state[NEWEST] = max(state[NEWEST], time)
         slots[slot] = total
         total += 1
         state[FRESH] += 1

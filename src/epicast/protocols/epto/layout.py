@@ -30,10 +30,21 @@ TIME, SOURCE, FIRST, EXTENT = range(4)
 """Columns of the table of ids, which has a row per entry: to compare one is to read one line of the
 processor's cache."""
 SIZE_MASK = (1 << 32) - 1
-COUNT, FRESH, USED, LIVE, PASSED, LAST_TIME, LAST_SOURCE, NEED_BYTES, REFUSED, FULL = range(10)
+MAX_ENTRY_EVENTS = 1024
+"""Events of one publication, which stay together: more are refused here and everywhere."""
+MAX_BATCH_EVENTS = 1 << 20
+"""Events delivered in one round, or given early in one; the rest comes in the next. An entry of a
+few bytes may have many events, all of them empty."""
+LAST_OF_ALL = 2**63 - 1
+MAX_NUMBER = 1 << 53
+"""Events of a publisher have numbers up to this."""
+COUNT, FRESH, USED, LIVE, PASSED, LAST_TIME, LAST_SOURCE, NEED_BYTES, REFUSED, FULL, NEWEST = range(
+    11
+)
 """Entries in order, new ones behind them, bytes of the arena in use, those of entries, entries up
-to the last delivered, its timestamp and source; then what `absorb` needs or has not taken."""
-STATE = 10
+to the last delivered, its timestamp and source; then what `absorb` needs or has not taken, and the
+largest timestamp it has taken."""
+STATE = 11
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

@@ -12,7 +12,9 @@ class Ball(Message):
     columns: bytes
     """See `kernels`."""
     wall: int
-    """The sender's clock, 0 where time is logical."""
+    """The sender's clock: wall-clock time, or its counter where time is logical, which is the
+    largest timestamp it knows of. 0: it does not say, being about to join, or of a version that did
+    not where time is logical."""
     published: int
     """The number of the last event the sender has published, and its timestamp."""
     published_at: int
@@ -22,6 +24,9 @@ class Ball(Message):
     minima: bytes
     """See `SizeEstimate`; empty where the size is given."""
     size: int
+    first_at: int = 0
+    """The timestamp of the first event the sender has published; 0: there is none, or it does not
+    say. Who began before that is owed all its events, from number 1 on."""
 
 
 @register(161)

@@ -9,6 +9,7 @@ from epicast.protocols.epto.layout import (
     LAST_SOURCE,
     LAST_TIME,
     LIVE,
+    MAX_BATCH_EVENTS,
     PASSED,
     SIZE_MASK,
     Bytes,
@@ -88,9 +89,14 @@ def deliverable(
     round_number: int, rounds: int, latest: int, ids: Ints, born: Ints, state: Ints
 ) -> int:
     """Where the entries end that are next in the order, older than `rounds`, and not beyond
-    `latest`: the first that is not holds back all after it."""
+    `latest`: the first that is not holds back all after it. In all they have `MAX_BATCH_EVENTS`
+    events at most."""
     end = state[PASSED]
+    events = 0
     while end < state[COUNT] and round_number - born[end] > rounds and ids[end, 0] <= latest:
+        events += ids[end, 3] >> 32
+        if events > MAX_BATCH_EVENTS:
+            break
         end += 1
     return int(end)
 

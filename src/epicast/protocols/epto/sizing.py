@@ -18,6 +18,11 @@ from numpy.typing import NDArray
 SAMPLES = 64
 SMALL_SYSTEM = 16
 """Below so many processes a ball goes to all of them: there is no sense in the law for K there."""
+MAX_SIZE = 10**7
+"""No system is larger: what would make it so is not believed."""
+LAST_EPOCH = 1 << 40
+_MAX_EPOCHS_AHEAD = 1 << 24
+"""Of a node that has not just come: most of a year, if an epoch takes a second and a half."""
 MARGIN = 1.3
 """By which an estimate is raised: two of its deviations."""
 
@@ -53,7 +58,7 @@ class SizeEstimate:
     def next_round(self) -> None:
         self._rounds += 1
         if self._rounds > self._rounds_per_epoch:
-            self._begin(self.epoch + 1)
+            self._begin(min(self.epoch + 1, LAST_EPOCH))
 
     def _begin(self, epoch: int) -> None:
         if self._rounds >= self._rounds_per_epoch // 2:  # or it is not the whole system's
@@ -65,22 +70,29 @@ class SizeEstimate:
     @property
     def estimate(self) -> float:
         """From this epoch so far."""
-        return (SAMPLES - 1) / max(1e-9, float(self._minima.sum()))
+        return min(MAX_SIZE, _estimate(self._minima))
 
     def to_send(self) -> bytes:
         return self._minima.tobytes()
 
     def hear(self, epoch: int, minima: bytes, size: int) -> bool:
         """What another node knows; whether it makes sense."""
-        if len(minima) != 4 * SAMPLES or epoch < 0 or epoch > self.epoch + (1 << 32):
+        if len(minima) != 4 * SAMPLES or not 0 <= size <= MAX_SIZE:
+            return False
+        last = self.epoch + _MAX_EPOCHS_AHEAD if self.epoch else LAST_EPOCH
+        if not 0 <= epoch <= min(last, LAST_EPOCH):
             return False
         theirs = np.frombuffer(minima, dtype="<f4")
+        if not (theirs > 0).all() or _estimate(theirs) > MAX_SIZE:
+            return False
         if epoch > self.epoch:
             if self.epoch == 0:  # we have just come: they know better
-                self.size = max(self._floor, min(size, 1 << 32))
+                self.size = max(self._floor, size)
             self._begin(epoch)
         if epoch == self.epoch:
-            if not (theirs > 0).all():
-                return False
             np.minimum(self._minima, theirs, out=self._minima)
         return True
+
+
+def _estimate(minima: NDArray[np.float32]) -> float:
+    return (SAMPLES - 1) / max(1e-9, float(minima.sum(dtype=np.float64)))

@@ -19,9 +19,10 @@ def note(
     """Entries low..high-1 are delivered: remember the last number of each source. `gaps` gets
     (source, first, last) of what is missing before them; returns how many.
 
-    `table` has a row per source: its name, last number + 1 (0: empty), round of last use. Its
-    length is a power of two, and `used[0]` of its places, which the caller keeps below half, are
-    taken. Numbers a source is first heard of with are no gap, whatever was before.
+    `table` has a row per source: its name, last number + 1 (0: empty), round of last use, and the
+    number from which on nothing is missing that was not reported. Its length is a power of two, and
+    `used[0]` of its places, which the caller keeps below half, are taken. Numbers a source is first
+    heard of with are no gap, whatever was before, unless it has said otherwise (`Sources.word`).
     """
     return _note(low, high, ids, table, used, round_number, start_time, gaps, False)
 
@@ -37,7 +38,8 @@ def note_late(
     gaps: Ints,
 ) -> int:
     """The same for single entries that came too late: those not delivered are missing themselves,
-    unless they are from before `start_time`."""
+    unless they are from before `start_time`, and so is what is between them and the first that was
+    delivered."""
     found = 0
     for k in range(len(places)):
         i = places[k]
@@ -76,10 +78,17 @@ def _note(
         known = table[slot, 1] - 1
         if known < 0:
             used[0] += 1
+            table[slot, 3] = first
         table[slot, 2] = round_number
         if late:
             if last <= known:
-                continue  # delivered, or reported, long since
+                if first < table[slot, 3] and ids[i, 0] > start_time:
+                    gaps[found, 0] = source
+                    gaps[found, 1] = first
+                    gaps[found, 2] = table[slot, 3] - 1
+                    found += 1
+                    table[slot, 3] = first
+                continue  # or it was delivered, or reported, long since
             missing = known + 1 if known >= 0 else first
             if ids[i, 0] > start_time:
                 gaps[found, 0] = source
@@ -104,5 +113,5 @@ def put_back(rows: Ints, table: Ints) -> None:
         slot = slot_of(rows[k, 0], mask)
         while table[slot, 1]:
             slot = slot + 1 & mask
-        for column in range(3):
+        for column in range(4):
             table[slot, column] = rows[k, column]

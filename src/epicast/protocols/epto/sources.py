@@ -28,30 +28,35 @@ class Sources:
     """The last number of each publisher that was delivered, or given up.
 
     A publisher numbers its events one by one and stamps them in ascending order, so at most one
-    number per publisher is needed where the paper keeps the set of all events delivered. Of more
-    than `max_sources` publishers the half that was quiet for longest is forgotten; the next event
-    of such a one is taken for its first.
+    number per publisher is needed where the paper keeps the set of all events delivered. Another
+    says since when: what was before the first event noticed here is missing only if the publisher
+    says that it began after us (`word`). Of more than `max_sources` publishers the half that was
+    quiet for longest is forgotten; the next event of such a one is taken for its first.
     """
 
-    __slots__ = ("_k", "_max", "_table", "_used", "forgotten", "start")
+    __slots__ = ("_k", "_max", "_table", "_used", "_whole", "complete_after", "forgotten", "start")
 
     def __init__(self, max_sources: int) -> None:
         from epicast.protocols.epto import source_kernels
 
         self._k: Any = source_kernels
         self._max = max_sources
-        self._table = np.zeros((_FEW, 3), dtype=np.int64)
+        self._table = np.zeros((_FEW, 4), dtype=np.int64)
         self._used = np.zeros(1, dtype=np.int64)
+        self._whole: set[NodeId] = set()
+        """Publishers that have said that they began after us."""
         self.forgotten = 0
         self.start = -1
         """The timestamp after which events are delivered: earlier ones are not missed."""
+        self.complete_after = -1
+        """Publishers whose first event is later began after us, and were not forgotten since."""
 
     def __len__(self) -> int:
         return int(self._used[0])
 
     def delivered(self, store: EventStore, low: int, high: int) -> Gaps:
         """Entries low..high-1 of the store are; what is missing before them."""
-        self._make_room(high - low)
+        self._make_room(high - low, store)
         gaps = np.empty((high - low, 3), dtype=np.int64)
         found = self._k.note(
             low, high, store.columns(0, high), self._table, self._used, store.round, self.start,
@@ -61,7 +66,9 @@ class Sources:
 
     def came_late(self, store: EventStore, places: Any) -> Gaps:
         """Entries that the order has passed: those of them that were not delivered."""
-        self._make_room(len(places))
+        if not len(places):
+            return []
+        self._make_room(len(places), store)
         gaps = np.empty((len(places), 3), dtype=np.int64)
         found = self._k.note_late(
             places, store.columns(0, store.entries), self._table, self._used, store.round,
@@ -69,19 +76,39 @@ class Sources:
         )  # fmt: skip
         return gaps_of(gaps[:found]) if found else []
 
-    def passed(self, source: int, number: int, time: int, round_number: int) -> Gaps:
-        """The order has passed the event `number` of a publisher, stamped `time`: what of it was
-        not delivered. Of one never heard of before, that is this event at least."""
-        self._make_room(1)
+    def is_news(self, source: int, first_time: int) -> bool:
+        """Whether it is the first time that a publisher says it began after us."""
+        return first_time > self.complete_after and source not in self._whole
+
+    def word(self, source: int, number: int, time: int, first_time: int, store: EventStore) -> Gaps:
+        """A publisher says that its last event is `number`, stamped `time`, and its first was
+        stamped `first_time` (0: it does not say). What of it will not be delivered here, if it
+        began after us; else, if the order has passed it, what follows the last that was; of one
+        never heard of before, its last event at least."""
+        self._make_room(1, store)
         slot = self._slot(signed(source))
-        known = self._table.item(slot, 1) - 1
-        if number <= known:
-            return []
-        if known < 0:
-            self._used[0] += 1
-            known = number - 1
-        self._table[slot] = signed(source), number + 1, round_number
-        return [(source, known + 1, number)] if time > self.start else []
+        _, after, _, since = self._table[slot].tolist()
+        known, gaps = after - 1, []
+        if first_time > self.complete_after:
+            self._whole.add(source)
+            if known < 0:
+                known = self._put(slot, source, 0, 1, store)
+            elif since > 1:
+                gaps.append((source, 1, since - 1))
+                self._table[slot, 3] = 1
+        if number > known and time < store.last[0]:
+            first = known + 1 if known >= 0 else number
+            if time > self.start:
+                gaps.append((source, first, number))
+            self._put(slot, source, number, number if known < 0 else 0, store)
+        return gaps
+
+    def _put(self, slot: int, source: int, number: int, since: int, store: EventStore) -> int:
+        """Returns `number`; `since`, if it is not 0: it is new here."""
+        self._used[0] += since > 0
+        since = since or self._table.item(slot, 3)
+        self._table[slot] = signed(source), number + 1, store.round, since
+        return number
 
     def last_of(self, source: int) -> int:
         """The last number of a publisher that was delivered or given up, 0 if there is none."""
@@ -95,7 +122,7 @@ class Sources:
             slot = slot + 1 & mask
         return int(slot)
 
-    def _make_room(self, more: int) -> None:
+    def _make_room(self, more: int, store: EventStore) -> None:
         size = len(self._table)
         if 2 * (len(self) + more) <= size:
             return
@@ -103,9 +130,11 @@ class Sources:
         if len(kept) >= self._max:
             order = np.argsort(-kept[:, 2], kind="stable")[: self._max // 2]
             self.forgotten += len(kept) - len(order)
+            self.complete_after = store.newest
+            self._whole.clear()
             kept = kept[order]
         while size < 2 * (len(kept) + more):
             size *= 2
-        self._table = np.zeros((size, 3), dtype=np.int64)
+        self._table = np.zeros((size, 4), dtype=np.int64)
         self._k.put_back(kept, self._table)
         self._used[0] = len(kept)

@@ -15,10 +15,12 @@ from epicast.protocols.epto.layout import (
     ENTRY_BYTES,
     FRESH,
     FULL,
+    LAST_OF_ALL,
     LAST_SOURCE,
     LAST_TIME,
     LIVE,
     NEED_BYTES,
+    NEWEST,
     PASSED,
     REFUSED,
     SIZE_MASK,
@@ -34,7 +36,6 @@ _SILENT_ROUNDS = 1
 taken in anew with the next ball costs more than to be kept for a while."""
 ORDER_STREAM = 0
 """Delivered batches are of no source in particular: their runs say whose each event is."""
-LAST_OF_ALL = 2**63 - 1
 
 
 class EventStore:
@@ -47,8 +48,8 @@ class EventStore:
     """
 
     __slots__ = ("_arena", "_at", "_born", "_heard", "_ids", "_indexed", "_k", "_max_bytes",
-                 "_max_entries", "_rounds", "_slots", "_spoken", "_state", "last",
-                 "round")  # fmt: skip
+                 "_max_entries", "_reserved_bytes", "_reserved_entries", "_rounds", "_slots",
+                 "_spoken", "_state", "last", "round")  # fmt: skip
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
         from epicast.protocols.epto import kernels, round_kernels
@@ -57,6 +58,7 @@ class EventStore:
         self._rounds: Any = round_kernels
         self._max_entries = max_entries
         self._max_bytes = max_bytes
+        self._reserved_entries = self._reserved_bytes = 0
         self._ids = np.zeros((_FEW_ENTRIES, 4), dtype=np.int64)
         self._born: NDArray[Any] = np.zeros(_FEW_ENTRIES, dtype=np.int64)
         self._spoken: NDArray[Any] = np.zeros(_FEW_ENTRIES, dtype=np.int64)
@@ -82,6 +84,25 @@ class EventStore:
         return int(self._state[COUNT] + self._state[FRESH])
 
     @property
+    def taken_entries(self) -> int:
+        """Those, and for how many room is kept."""
+        return self.entries + self._reserved_entries
+
+    @property
+    def taken_bytes(self) -> int:
+        return self.held_bytes + self._reserved_bytes
+
+    def reserve(self, entries: int, more_bytes: int) -> None:
+        """Keep room for what this node will publish."""
+        self._reserved_entries += entries
+        self._reserved_bytes += more_bytes
+
+    @property
+    def newest(self) -> int:
+        """The largest timestamp that was accepted."""
+        return self._state.item(NEWEST)
+
+    @property
     def dropped(self) -> int:
         """Entries for which there was no room."""
         return int(self._state[FULL])
@@ -99,8 +120,9 @@ class EventStore:
             self._index()
         while True:
             outcome = k.absorb(
-                ball, entries, hop, latest, self._max_entries, self._max_bytes, self._ids,
-                self._heard, self._at, self._arena, self._slots, state,
+                ball, entries, hop, latest, self._max_entries - self._reserved_entries,
+                self._max_bytes - self._reserved_bytes, self._ids, self._heard, self._at,
+                self._arena, self._slots, state,
             )  # fmt: skip
             if outcome == k.DONE:
                 return state.item(REFUSED)
@@ -174,11 +196,29 @@ class EventStore:
 
     def start_after(self, time: int) -> None:
         """Nothing up to `time` is of interest here."""
-        self._merge()
+        self.merge()
         state = self._state
         self._set_last(time, LAST_OF_ALL)
         times = self._ids[: state[COUNT], 0]
         state[PASSED] = np.searchsorted(times, time, side="right")
+
+    def waiting_after(self, time: int) -> Any:
+        """The places of the entries that are, what is new included once it is merged."""
+        count = int(self._state[COUNT])
+        first = int(np.searchsorted(self._ids[:count, 0], time, side="right"))
+        return np.arange(max(first, int(self._state[PASSED])), count)
+
+    def forget_after(self, time: int) -> None:
+        """Nothing later than `time` is known here, nor was."""
+        self.merge()
+        state = self._state
+        count = int(state[COUNT])
+        kept = int(np.searchsorted(self._ids[:count, 0], time, side="right"))
+        state[LIVE] -= (self._ids[kept:count, 3] & SIZE_MASK).sum()
+        state[COUNT] = kept
+        state[PASSED] = min(int(state[PASSED]), kept)
+        state[NEWEST] = self._ids[kept - 1, 0] if kept else 0
+        self._indexed = False
 
     def columns(self, low: int, high: int) -> Any:
         """The ids of entries: timestamp, source, first number, rows << 32 | bytes."""
@@ -193,15 +233,15 @@ class EventStore:
     # -- rounds ----------------------------------------------------------------------------------
 
     def begin_round(self, ttl: int, hop: int) -> Any:
-        """Put in order what is new, and make all as old as was said, but no older than `ttl`. The
-        places of new entries that the order has passed already."""
-        late = self._merge()
+        """`merge`, and make all as old as was said, but no older than `ttl`."""
+        late = self.merge()
         self._rounds.grow_older(
             self.round, ttl, hop, self._born, self._spoken, self._heard, self._state
         )
         return late
 
-    def _merge(self) -> Any:
+    def merge(self) -> Any:
+        """Put in order what is new: the places of new entries that the order has passed already."""
         state = self._state
         fresh = int(state[FRESH])
         if not fresh:
@@ -283,6 +323,8 @@ class EventStore:
             raise InvariantViolation(f"{passed} of {count} entries are up to {self.last}")
         everything = self.entries
         live = int((self._ids[:everything, 3] & SIZE_MASK).sum())
+        if self.taken_bytes > self._max_bytes or self.taken_entries > self._max_entries:
+            raise InvariantViolation(f"{self.taken_entries} entries, {self.taken_bytes} bytes")
         if live != state[LIVE] or everything > self._max_entries or live > self._max_bytes:
             raise InvariantViolation(f"{count} entries of {live} bytes, counted {state[LIVE]}")
 

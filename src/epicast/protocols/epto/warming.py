@@ -31,8 +31,8 @@ def warm_up() -> None:
             store.absorb(columns, entries, 1, _LATEST)
         for source in range(1, _SOURCES):
             store.publish(number, source, EventBatch.build(source, number, [b"x"], keys=[b"k"]))
-        late = store.begin_round(_TTL, 0)
-        sources.came_late(store, late)
+        store.begin_round(_TTL, 0)
+        sources.came_late(store, store.waiting_after(0)[:1])
         sent = store.next_ball(_TTL, 1000, True)
         low, high = store.deliverable(_TTL, _LATEST)
         sources.delivered(store, low, high)

@@ -6,10 +6,10 @@ each other cannot both stay. Proposals name the configuration they change, so of
 succeeds. One whose outcome is not known is made again in the same words until it is.
 
 A member that was started again may have lost what it had in memory, and is not the member any more:
-it waits to be removed, and joins at the end like any newcomer. If nobody removes it and no member is
-heard of any more, nobody who was a member is left: then the first of those who were, in the order
-of the chain, goes on alone. While a member is heard of, nobody does, however long that one takes to
-reach the coordination service: it has everything, and who was started again may not.
+it waits to be removed, and joins at the end like any newcomer. If nobody removes it and no member
+is heard of any more, nobody who was a member is left: then the first of those who were, in the
+order of the chain, goes on alone. While a member is heard of, nobody does, however long that one
+takes to reach the coordination service: it has everything, and who was started again may not.
 """
 
 from __future__ import annotations
