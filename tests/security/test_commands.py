@@ -2,6 +2,7 @@
 
 import json
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from epicast.cli import main
 from epicast.deployment import load_geoplex
 from epicast.deployment.tokens import is_token_hash, token_matches
+from epicast.geo.certificate_authority import Authority
 from epicast.geo.local import LocalGeoplex
 from tests.cli.conftest import Called
 from tests.geo.support import free_ports
@@ -57,7 +59,10 @@ class Call:
         return Called(status, out, err)
 
     def rest(self) -> None:
-        self.written += "".join(self._capture.readouterr())
+        self.written += self.taken()
+
+    def taken(self) -> str:
+        return "".join(self._capture.readouterr())
 
 
 @pytest.fixture
@@ -120,6 +125,83 @@ def test_what_is_made(file: Path, call: Call) -> None:
     assert call("certificate", "agent", file, "sidecar").status == 0
     assert call("certificate", "authority", file).status == 2, "there is one"
     assert call("certificate", "region", file, "mars").status == 2
+
+
+def test_no_certificate_takes_the_place_of_another(file: Path, call: Call) -> None:
+    folder = file.parent / "certificates"
+    before = {path: path.read_bytes() for path in file.parent.rglob("*") if path.is_file()}
+    for command, name, words in (
+        ("client", "ca", "authority's own name"),
+        ("agent", "ca", "authority's own name"),
+        ("client", "us", "name of a region's certificate"),
+        ("agent", "us", "name of a region's certificate"),
+        ("client", "agent-us", "name of a region's certificate"),
+        ("client", "../x", "a name is"),
+        ("agent", "../../x", "a name is"),
+        ("client", "/tmp/x", "a name is"),
+        ("client", "Two Words", "a name is"),
+        ("client", "", "a name is"),
+    ):
+        refused = call("certificate", command, file, name, "--replace")
+        assert refused.status == 2 and words in refused.err, (command, name, refused.err)
+    after = {path: path.read_bytes() for path in file.parent.rglob("*") if path.is_file()}
+    assert after == before
+    assert call("certificate", "agent", file, "agent-us", "--replace").status == 0, "its own"
+    assert (folder / "agent-us.pem").read_bytes() != before[folder / "agent-us.pem"]
+
+
+def test_a_region_is_not_called_like_the_authority(tmp_path: Path, call: Call) -> None:
+    text = TEXT.replace("regions.us", "regions.ca").replace('owner = "us"', 'owner = "ca"')
+    identities = '[security.identities.web]\ncertificate = "web"\n'
+    identities += '[security.identities.report]\ncertificate = "report"\n'
+    file = tmp_path / "geoplex.toml"
+    file.write_text(text.format(us=7400, eu=7401, identities=identities))
+    refused = call("certificate", "local", file)
+    assert refused.status == 2 and "authority's own name" in refused.err
+    before = (tmp_path / "certificates" / "ca.pem").read_bytes()
+    assert call("certificate", "region", file, "ca", "--replace").status == 2
+    assert (tmp_path / "certificates" / "ca.pem").read_bytes() == before
+
+
+def test_only_an_authority_signs(file: Path, call: Call) -> None:
+    folder = file.parent / "certificates"
+    for kind in ("pem", "key"):
+        (folder / f"ca.{kind}").write_bytes((folder / f"report.{kind}").read_bytes())
+    refused = call("certificate", "region", file, "us", "--replace")
+    assert refused.status == 2 and "not the certificate of an authority" in refused.err
+
+
+def test_the_key_is_the_authoritys(file: Path, call: Call) -> None:
+    folder = file.parent / "certificates"
+    (folder / "ca.key").write_bytes((folder / "us.key").read_bytes())
+    refused = call("certificate", "region", file, "us", "--replace")
+    assert refused.status == 2 and "ca.key: not the key of" in refused.err
+
+
+def test_a_certificate_that_is_not_valid_yet(file: Path, call: Call) -> None:
+    authority = Authority(file.parent / "certificates" / "ca.pem")
+    later = datetime.now(UTC) + timedelta(days=1)
+    issued = authority.issue("client", "shop", "later", valid_from=later)
+    shown = call("certificate", "show", issued.certificate, "--json")
+    assert shown.status == 1
+    found = json.loads(shown.out)
+    assert found["not_yet_valid"] and not found["expired"]
+
+
+def test_tokens_for_programs(tmp_path: Path, call: Call) -> None:
+    made = json.loads(call("certificate", "token", "web", "--out", "web.token", "--json").out)
+    assert (made["identity"], made["file"]) == ("web", "web.token")
+    assert token_matches((tmp_path / "web.token").read_text().strip(), made["hash"])
+
+
+def test_up_says_addresses_that_work(file: Path, call: Call) -> None:
+    from epicast.cli.up import _announce
+
+    with LocalGeoplex(load_geoplex(file)) as local:
+        call.rest()
+        _announce(local, as_json=False)
+        table = call.taken()
+    assert table.count("epicasts://127.0.0.1") >= 2 and "epicast://" not in table
 
 
 def test_mistakes_say_what_to_do(tmp_path: Path, call: Call) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from epicast.geo.certificate_authority import Authority
 from epicast.runtime import Limits
 from epicast.runtime.complaints import Complaints
 from epicast.runtime.gate import Security
+from epicast.runtime.identify import Unreachable, find_node
 from epicast.runtime.messages import Accepted, DeclineCode, Declined
 from epicast.runtime.meter import Meter
 from epicast.runtime.tls import Tls, TlsFiles, accepting_context, dialing_context
@@ -99,6 +101,120 @@ def test_one_that_finds_no_room_is_told(run: Run) -> None:
                 await eventually(lambda: one.count("connections") == 1)
 
     run(main())
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_the_log_says_who_found_no_room(
+    run: Run, security: Security, encrypted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        chosen = security if encrypted else None
+        limits = Limits(max_connections_per_address=1)
+        async with (
+            node(500, limits=limits, security=chosen) as one,
+            node(501, [one.peer], security=chosen) as steady,
+        ):
+            await eventually(lambda: steady.reports(500) == ["up"])
+            for _ in range(60):
+                reader, writer = await asyncio.open_connection(one.peer.host, one.peer.port)
+                await _rest(reader)
+                writer.close()
+            await eventually(lambda: one.count("drop.too many connections") == 60)
+
+    run(main())
+    lines = [record.getMessage() for record in caplog.records]
+    said = [line for line in lines if "has no room for a connection from 127.0.0.1" in line]
+    assert said and "(max_connections_per_address)" in said[0]
+    assert len(said) <= 2 * 20, "twenty a minute, and two minutes at the most"
+
+
+def test_who_finds_no_room_for_an_encrypted_connection_can_tell(
+    run: Run, security: Security
+) -> None:
+    """It is closed before there is anything to say it over."""
+
+    async def main() -> None:
+        limits = Limits(max_connections_per_address=1)
+        async with (
+            node(500, limits=limits, security=security) as one,
+            node(501, [one.peer], security=security) as steady,
+        ):
+            await eventually(lambda: steady.reports(500) == ["up"])
+            with pytest.raises(Unreachable, match=r"it has no room now \(max_connections"):
+                await find_node(one.peer.host, one.peer.port, 5.0, security.tls)
+
+    run(main())
+
+
+def test_a_plain_address_of_who_speaks_tls(run: Run, security: Security) -> None:
+    async def main() -> None:
+        async with node(500, security=security) as one, node(501) as plain:
+            began = time.monotonic()
+            with pytest.raises(Unreachable, match="speaks TLS: its address begins with epicasts"):
+                await find_node(one.peer.host, one.peer.port)
+            assert time.monotonic() - began < 4, "before its own patience is over"
+            hello, _ = await find_node(plain.peer.host, plain.peer.port)
+            assert hello.node.id == 501
+
+    run(main())
+
+
+def test_who_is_slow_to_answer_is_waited_for(run: Run) -> None:
+    """It is asked meanwhile whether it speaks TLS, which it does not understand."""
+    hello = Handshake(Hello(Peer(7, "127.0.0.1", 1), 1, "epicast")).outgoing
+
+    served: list[asyncio.Task[None]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.current_task())  # type: ignore[arg-type]
+        await asyncio.sleep(1.5)
+        writer.write(hello)
+        await _rest(reader)
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            found, _ = await find_node(*server.sockets[0].getsockname()[:2])
+            assert found.node.id == 7
+            await asyncio.gather(*served)
+        assert len(served) == 2, "it was asked"
+
+    run(main())
+
+
+def test_garbage_does_not_fill_the_log(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with node(500) as one:
+            for _ in range(60):
+                reader, writer = await asyncio.open_connection(one.peer.host, one.peer.port)
+                writer.write(b"GET / HTTP/1.1\r\n\r\n" + bytes(40))
+                await _rest(reader)
+                writer.close()
+            counts = one.driver.statistics()
+            assert sum(n for name, n in counts.items() if name.startswith("wire_error.")) == 60
+
+    run(main())
+    closed = [each for each in caplog.records if "closes the connection" in each.getMessage()]
+    assert 1 <= len(closed) <= 2 * 20, "twenty a minute, and two minutes at the most"
+
+
+def test_what_strangers_say_is_no_line_of_its_own(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name with a line break, or with a sequence that a terminal obeys, is written as text."""
+    forged = "x\nERROR everything is lost \x1b[2J\u202e"
+
+    async def main() -> None:
+        async with node(500) as one, hand_made(one.peer, 600) as visitor:
+            await eventually(lambda: one.count("connections") == 1)
+            visitor.send(Declined(DeclineCode.BUSY, forged + "!" * 10_000))
+            await eventually(lambda: one.count("drop.declined by the peer") == 1)
+
+    run(main())
+    [line] = [each.getMessage() for each in caplog.records if "is not let in by" in each.message]
+    assert "x\\nERROR everything is lost \\x1b[2J\\u202e" in line
+    assert line.isprintable() and len(line) < 600
 
 
 def test_connections_of_one_identity(run: Run, security: Security) -> None:

@@ -97,7 +97,7 @@ def test_a_subscription_without_the_right(secured: Secured) -> None:
             options = {"token": secured.tokens["operator"], "tls": secured.ca}
             async with epicast.connect(address_of(geoplex, "us"), **options) as node:  # type: ignore[arg-type]
                 subscription = node.stream("orders").subscribe(after=0)
-                with pytest.raises(epicast.AccessDenied, match="may not subscribe stream 'orders'"):
+                with pytest.raises(epicast.AccessDenied, match="may not subscribe to stream 'o"):
                     await subscription.get(PATIENCE_S)
                 assert services["us"].status().subscriptions == 0
                 allowed = node.stream("prices").subscribe(after=0)

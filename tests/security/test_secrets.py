@@ -142,3 +142,29 @@ def test_what_is_no_token_is_not_repeated(tmp_path: Path, text: str) -> None:
     assert not text or text not in str(caught.value)
     with pytest.raises(ConfigError, match="cannot be read"):
         read_token(tmp_path / "nowhere")
+
+
+def test_a_token_in_place_of_its_file_is_not_repeated(tmp_path: Path) -> None:
+    token = new_token("shop")
+    environment = {"EPICAST_TOKEN_FILE": token}
+    for read in (
+        lambda: read_token(Path(token)),
+        lambda: credentials(None, None, encrypted=True, environment=environment),
+    ):
+        with pytest.raises(ConfigError, match="looks like a token itself: give the file") as caught:
+            read()
+        assert token.split(":")[2] not in str(caught.value)
+
+
+def test_a_certificate_without_its_key(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca.pem")
+    authority.create("test")
+    issued = authority.issue("client", "test", "shop")
+    alone = epicast.TlsOptions(ca=tmp_path / "ca.pem", certificate=issued.certificate)
+    with pytest.raises(ConfigError, match="key is not in the file: give it"):
+        credentials(None, alone, encrypted=True, environment={})
+    both = tmp_path / "both.pem"
+    both.write_text(issued.certificate.read_text() + issued.key.read_text())
+    together = epicast.TlsOptions(ca=tmp_path / "ca.pem", certificate=both)
+    proof = credentials(None, together, encrypted=True, environment={})
+    assert proof is not None and proof.for_finding() is not None

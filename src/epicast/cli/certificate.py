@@ -55,7 +55,8 @@ def local(file: FileArgument) -> None:
             ("region", name, _hosts(geoplex, name)),
             ("agent", f"agent-{name}", ["127.0.0.1", "::1", "localhost"]),
         ):
-            if (found.certificate.parent / f"{stem}.pem").exists():
+            path = found.certificate.parent / f"{stem}.pem"
+            if path.exists() and path != found.certificate:
                 continue
             issued = found.issue(
                 "region" if role == "region" else "agent", geoplex.name, stem, hosts=hosts
@@ -89,6 +90,7 @@ def agent(
 ) -> None:
     """Make the certificate of an agent: a sidecar, or an application that gossips."""
     geoplex, section = _secured(file)
+    _check_free(geoplex, name, [])
     made = _authority(section)
     hosts = host or ["127.0.0.1", "::1", "localhost"]
     _say_made(made.issue("agent", geoplex.name, name, hosts=hosts, replace=replace))
@@ -97,6 +99,7 @@ def agent(
 def client(file: FileArgument, name: NameArgument, replace: ReplaceOption = False) -> None:
     """Make the certificate of an application that only connects."""
     geoplex, section = _secured(file)
+    _check_free(geoplex, name, [f"agent-{region}" for region in geoplex.regions])
     made = _authority(section)
     _say_made(made.issue("client", geoplex.name, name, replace=replace))
 
@@ -106,6 +109,7 @@ def token(
     out: Annotated[
         Path, typer.Option(help="The file to write the token to, readable by you only.")
     ],
+    as_json: JsonOption = False,
 ) -> None:
     """Make a token: written to a file for the application, its hash printed for geoplex.toml.
 
@@ -124,16 +128,20 @@ def token(
         raise ConfigError(f"{name!r}: {NAME_RULE}")
     made = f"{TOKEN_PREFIX}:{name}:{secrets.token_urlsafe(SECRET_BYTES)}"
     write_new(out, f"{made}\n".encode())
+    hashed = hash_token(made, secrets.token_bytes(SALT_BYTES))
+    if as_json:
+        print_json({"identity": name, "file": str(out), "hash": hashed})
+        return
     say(f"{out}: the token of {name!r}; it is written down nowhere else. For geoplex.toml:")
     print(f"[security.identities.{name}]")
-    print(f'tokens = ["{hash_token(made, secrets.token_bytes(SALT_BYTES))}"]')
+    print(f'tokens = ["{hashed}"]')
 
 
 def show(
     file: Annotated[Path, typer.Argument(metavar="PEM", help="A certificate.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Say whose a certificate is, and how long it is valid; exit status 1 if it has expired."""
+    """Say whose a certificate is, and how long it is valid; exit status 1 if it is not now."""
     _check_installed()
     from epicast.geo.certificate_authority import describe, read_certificate
 
@@ -145,7 +153,7 @@ def show(
         assert isinstance(names, list)
         rows = [[key.replace("_", " "), str(value)] for key, value in described.items()]
         print_table(["", str(file)], [*rows, *(["name", name] for name in names)])
-    if described["expired"]:
+    if described["expired"] or described["not_yet_valid"]:
         raise typer.Exit(1)
 
 
@@ -154,6 +162,16 @@ def _authority(section: SecuritySection) -> Authority:
     from epicast.geo.certificate_authority import Authority
 
     return Authority(Path(section.ca))
+
+
+def _check_free(geoplex: Geoplex, name: str, taken: list[str]) -> None:
+    """Certificates of regions have the regions' names, and their files."""
+    from epicast.core import ConfigError
+
+    if name in [*geoplex.regions, *taken]:
+        raise ConfigError(
+            f"{name!r} is the name of a region's certificate: choose another for this one"
+        )
 
 
 def _check_installed() -> None:

@@ -154,12 +154,13 @@ def _announce(local: LocalGeoplex, as_json: bool) -> None:
             }
         )
         return
+    scheme = "epicast" if geoplex.security is None else "epicasts"
     print_table(
         ["region", "address", "process", "data"],
         [
             [
                 each.name,
-                f"epicast://{each.address}",
+                f"{scheme}://{each.address}",
                 str(processes.get(each.name, "")),
                 each.data or "in memory",
             ]

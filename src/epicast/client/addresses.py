@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from epicast.client.errors import ConnectFailed
 from epicast.core import ConfigError
 from epicast.deployment.addresses import Address, parse_address
+from epicast.deployment.tokens import without_tokens
 
 SCHEME = "epicast"
 ENCRYPTED_SCHEME = "epicasts"
@@ -22,18 +23,19 @@ def parse_url(text: str) -> Address:
 
 def parse_encrypted_url(text: str) -> tuple[Address, bool]:
     """The same, and whether the scheme is `epicasts`: an encrypted connection."""
+    named = repr(without_tokens(text))
     scheme, separator, rest = text.strip().rpartition("://")
     if separator and scheme not in (SCHEME, ENCRYPTED_SCHEME):
-        raise ConnectFailed(f"{text!r}: the scheme {scheme!r} is not {SCHEME!r}; {_EXAMPLE}")
+        raise ConnectFailed(f"{named}: the scheme is not {SCHEME!r}; {_EXAMPLE}")
     rest = rest.removesuffix("/")
     if not rest or any(character in rest for character in "/@?#"):
-        raise ConnectFailed(f"{text!r} is not a host and a port; {_EXAMPLE}")
+        raise ConnectFailed(f"{named} is not a host and a port; {_EXAMPLE}")
     has_port = not rest.endswith("]") and ":" in rest
     try:
         address = parse_address(rest if has_port else f"{rest}:{DEFAULT_PORT}")
         return address, scheme == ENCRYPTED_SCHEME
     except ConfigError as error:
-        raise ConnectFailed(f"{text!r}: {error}; {_EXAMPLE}") from error
+        raise ConnectFailed(f"{named}: {error}; {_EXAMPLE}") from error
 
 
 def parse_encrypted_urls(text: str) -> tuple[list[Address], bool]:
@@ -46,7 +48,7 @@ def parse_encrypted_urls(text: str) -> tuple[list[Address], bool]:
 def parse_contacts(contacts: Sequence[str]) -> tuple[tuple[Address, ...], bool]:
     """Addresses of peers, and whether they are reached over encrypted connections."""
     if isinstance(contacts, str):
-        raise ConfigError(f"contacts: a list of addresses, such as [{contacts!r}]")
+        raise ConfigError(f"contacts: a list of addresses, such as [{without_tokens(contacts)!r}]")
     found = [parse_encrypted_url(text) for text in contacts]
     schemes = {encrypted for _, encrypted in found}
     if len(schemes) > 1:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from epicast.core import ConfigError
-from epicast.deployment.tokens import is_token
+from epicast.deployment.tokens import TOKEN_PREFIX, is_token
 from epicast.runtime.tls import Tls, TlsFiles, accepting_context, dialing_context
 
 
@@ -74,12 +74,19 @@ def credentials(
         environment.get("EPICAST_KEY") if options.certificate is None else None
     )
     ca = _path(options.ca) or environment.get("EPICAST_CA")
+    if certificate is not None and key is None:
+        _check_holds_key(certificate)
     found = _token(token, environment)
     return Credentials(TlsFiles(ca, certificate, key), options.server_name, found)
 
 
 def read_token(path: Path) -> str:
     """From a file whose only line it is."""
+    if str(path).startswith(f"{TOKEN_PREFIX}:"):
+        raise ConfigError(
+            "the name of the file with the token (--token-file, EPICAST_TOKEN_FILE) looks like a "
+            "token itself: give the file's name, and replace the token if others saw it"
+        )
     try:
         text = path.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError:
@@ -87,6 +94,19 @@ def read_token(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path}: the token cannot be read: {error.strerror}") from None
     return _checked(text, str(path))
+
+
+def _check_holds_key(certificate: str) -> None:
+    """Of a certificate whose key was not given, and must be in the same file."""
+    try:
+        holds_key = "PRIVATE KEY-----" in Path(certificate).read_text("ascii", "replace")
+    except OSError:
+        return  # which is said where it is used
+    if not holds_key:
+        raise ConfigError(
+            f"{certificate}: the certificate's key is not in the file: give it, too "
+            "(--certificate-key, EPICAST_KEY, or TlsOptions(key=))"
+        )
 
 
 def _token(given: str | None, environment: Mapping[str, str]) -> str:

@@ -20,7 +20,8 @@ from epicast.deployment.tokens import name_in_token, token_matches
 
 ANONYMOUS = ""
 _REGION_PREFIX = "region:"
-"""No identity of a file is called so: names have no colons."""
+_AGENT_PREFIX = "agent:"
+"""No identity of a file begins with either: names have no colons."""
 
 
 class Action(StrEnum):
@@ -64,7 +65,7 @@ class AccessControl:
 
     def examine(self, node: NodeId, token: str, names: CertificateNames | None) -> Verdict:
         """Who this is. `names` are of a certificate that was verified, if one was shown."""
-        if names is not None and names.serial.lstrip("0") in self._revoked:
+        if names is not None and self._is_revoked(names):
             return Verdict(
                 refusal=f"the certificate with serial number {names.serial} was revoked: use "
                 "another one"
@@ -82,6 +83,25 @@ class AccessControl:
                 return Verdict(refusal=f"there is no region {role[1]!r} in this geoplex")
             return Verdict(region_identity(role[1]), trusted=region is not None)
         return self._examine_client(token, names, role)
+
+    def examine_peer(self, node: NodeId, names: CertificateNames | None) -> Verdict:
+        """The same of one that takes part in topics, where everybody shows a certificate. Where
+        anyone is let in, an agent whom no identity names has the rights of `*`, under its name."""
+        role = names.role_in(self._geoplex) if names is not None else None
+        if (
+            self._section.clients == "anyone"
+            and names is not None
+            and not self._is_revoked(names)
+            and node not in self._regions
+            and role is not None
+            and role[0] == "agent"
+            and role[1] not in self._by_certificate
+        ):
+            return Verdict(f"{_AGENT_PREFIX}{role[1]}")
+        return self.examine(node, "", names)
+
+    def _is_revoked(self, names: CertificateNames) -> bool:
+        return names.serial.lstrip("0") in self._revoked
 
     def _examine_client(
         self, token: str, names: CertificateNames | None, role: tuple[str, str] | None
@@ -155,8 +175,9 @@ class AccessControl:
             if any(fnmatchcase(name, pattern) for pattern in patterns):
                 return ""
         who = f"identity {identity!r}" if identity else "who has no identity"
-        where = f" {'to ' if action is Action.PUBLISH else ''}{kind} {name!r}" if name else ""
         doing = "act as an administrator" if action is Action.ADMIN else action.value
+        to = "of" if action is Action.ADMIN else "to"
+        where = f" {to} {kind} {name!r}" if name else ""
         return f"{who} may not {doing}{where}: no [[security.rights]] of geoplex.toml allows it"
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction as Exact
 from math import isfinite
 
 from epicast.core.errors import ConfigError
+from epicast.deployment.tokens import without_tokens
 
 _TEXT = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?) *(.*)", re.DOTALL)
 _LONGEST_TEXT = 64
@@ -152,6 +153,7 @@ def shown(value: object) -> str:
         case bool():
             return str(value).lower()
         case str():
+            value = without_tokens(value)
             return repr(value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "…")
         case int() | float():
             return repr(value) if abs(value) < 1 << 70 or value != value else f"{value:.3g}"

@@ -24,6 +24,8 @@ TOKEN_HASH_RULE = (
 _HASH = re.compile(rf"sha256:([0-9a-f]{{{2 * SALT_BYTES}}}):([0-9a-f]{{64}})")
 _TOKEN = re.compile(rf"{TOKEN_PREFIX}:([a-z0-9_.-]{{1,64}}):([A-Za-z0-9_-]{{43}})")
 
+_LIKE_A_TOKEN = re.compile(rf"\b{TOKEN_PREFIX}:[^\s'\"]*")
+
 
 def is_token_hash(text: str) -> bool:
     return _HASH.fullmatch(text) is not None
@@ -37,6 +39,12 @@ def name_in_token(token: str) -> str:
     """The identity a token claims; empty if it is no token."""
     match = _TOKEN.fullmatch(token)
     return match[1] if match is not None else ""
+
+
+def without_tokens(text: str) -> str:
+    """The text with what looks like a token in it left out: somebody put one where it does not
+    belong, and errors must not repeat it."""
+    return _LIKE_A_TOKEN.sub(f"{TOKEN_PREFIX}:…", text)
 
 
 def hash_token(token: str, salt: bytes) -> str:

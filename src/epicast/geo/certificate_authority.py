@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from epicast.core import EpicastError
 from epicast.deployment.certificates import Role, certificate_uri
+from epicast.deployment.naming import NAME_RULE, is_name
 from epicast.geo.secret_files import PUBLIC, SECRET, already_there, write_new
 
 DEFAULT_DAYS = 397
@@ -84,6 +85,18 @@ class Authority:
 
         `hosts`: under which others reach it. `stem` is the name unless given.
         """
+        for each in (name, stem or name):
+            if not is_name(each):
+                raise CertificateFailed(f"{each!r}: {NAME_RULE}")
+        folder = self.certificate.parent
+        issued = Issued(folder / f"{stem or name}.pem", folder / f"{stem or name}.key")
+        if {_folded(issued.certificate), _folded(issued.key)} & {
+            _folded(self.certificate),
+            _folded(self.key),
+        }:
+            raise CertificateFailed(
+                f"{issued.certificate}: that is the authority's own name: choose another"
+            )
         authority, signing_key = self._load()
         key = _new_key()
         now = datetime.now(UTC)
@@ -109,8 +122,6 @@ class Authority:
                 critical=False,
             )
         )
-        folder = self.certificate.parent
-        issued = Issued(folder / f"{stem or name}.pem", folder / f"{stem or name}.key")
         if not replace and issued.certificate.exists():
             raise already_there(issued.certificate)
         write_new(issued.key, _key_text(key), SECRET, replace=replace)
@@ -131,6 +142,13 @@ class Authority:
             ) from None
         if not isinstance(key, EllipticCurvePrivateKey):
             raise CertificateFailed(f"{self.key}: not an elliptic-curve key, as made here")
+        if not _is_authority(authority):
+            raise CertificateFailed(
+                f"{self.certificate}: not the certificate of an authority: nobody would trust what "
+                "it signs; `epicast certificate authority` makes one where there is none"
+            )
+        if authority.public_key() != key.public_key():
+            raise CertificateFailed(f"{self.key}: not the key of {self.certificate}")
         return authority, key
 
 
@@ -153,6 +171,7 @@ def describe(certificate: x509.Certificate) -> dict[str, object]:
         names = [str(name.value) for name in found.value]
     except x509.ExtensionNotFound:
         names = []
+    now = datetime.now(UTC)
     return {
         "subject": certificate.subject.rfc4514_string(),
         "issuer": certificate.issuer.rfc4514_string(),
@@ -160,8 +179,22 @@ def describe(certificate: x509.Certificate) -> dict[str, object]:
         "serial": f"{certificate.serial_number:X}",
         "valid_from": certificate.not_valid_before_utc.isoformat(),
         "valid_until": certificate.not_valid_after_utc.isoformat(),
-        "expired": certificate.not_valid_after_utc < datetime.now(UTC),
+        "expired": certificate.not_valid_after_utc < now,
+        "not_yet_valid": certificate.not_valid_before_utc > now,
     }
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    except x509.ExtensionNotFound:
+        return False
+    return found.value.ca
+
+
+def _folded(path: Path) -> str:
+    """For disks to which `CA.pem` and `ca.pem` are one file."""
+    return path.name.casefold()
 
 
 def _new_key() -> EllipticCurvePrivateKey:

@@ -9,7 +9,7 @@ from epicast.deployment import AccessControl, Action, Geoplex
 from epicast.deployment.security_section import REGION_MARK
 from epicast.protocols.sprinkler import StreamInfo
 from epicast.runtime.driver import NodeDriver
-from epicast.runtime.gate import Security
+from epicast.runtime.gate import Rights, Security
 from epicast.runtime.tls import (
     Tls,
     TlsFiles,
@@ -53,14 +53,10 @@ class Permission:
     """Answers for those connected to a driver; see `protocols.sprinkler.permits`."""
 
     def __init__(self, access: AccessControl, driver: NodeDriver) -> None:
-        self._access = access
-        self._driver = driver
+        self._rights = Rights(access, driver.identity_of)
 
     def __call__(self, peer: NodeId, action: Action, info: StreamInfo | None) -> str:
-        identity = self._driver.identity_of(peer)
-        if identity is None:
-            return "you are not known any more: connect again"
-        return self._access.permit(identity, action, "" if info is None else info.name)
+        return self._rights.permit(peer, action, "" if info is None else info.name)
 
 
 def _of(path: str, region: str) -> str:

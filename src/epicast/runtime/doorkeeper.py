@@ -110,6 +110,8 @@ class Doorkeeper:
             self._crowd.enter(host)
             if objection:
                 self._recorder.drop("too many connections")
+                text = "node %d has no room for a connection from %s: %s"
+                self._complain(text, self._hello.node.id, host, objection)
                 self._decline(connection, DeclineCode.BUSY, f"{objection}: try again later")
                 return
         self._at_the_door[connection] = None
@@ -169,7 +171,7 @@ class Doorkeeper:
         return None
 
     def _decline(self, connection: Connection, code: DeclineCode, reason: str) -> None:
-        """Say why, and close."""
+        """Say why, and close. Who is not encrypted yet hears nothing: the log knows."""
         self._at_the_door.pop(connection, None)
         self._leaving[connection] = None
         connection.write(self._encoder.encode(Declined(code, reason)))
@@ -215,7 +217,7 @@ class Doorkeeper:
             self._recorder.wire_error("unknown_type")
             if type_id not in self._unknown_types:
                 self._unknown_types.add(type_id)
-                log.warning(
+                self._complain(
                     "node %d passes over messages of type %d from %s, which speaks revision %d; "
                     "this node speaks %d: upgrade it",
                     self._hello.node.id, type_id, connection.remote.node,
@@ -233,7 +235,8 @@ class Doorkeeper:
     def on_wire_error(self, connection: Connection, error: WireError) -> None:
         self._recorder.wire_error(error.reason)
         peer = connection.remote.node if connection.introduced else connection.peer_host
-        log.warning("node %d closes the connection with %s: %s", self._hello.node.id, peer, error)
+        text = "node %d closes the connection with %s: %s"
+        self._complain(text, self._hello.node.id, peer, error)
         self._turn_away(connection)
 
     def on_writable(self, connection: Connection) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol as Interface
 
 from msgspec import Struct
 
 from epicast.core import NodeId
-from epicast.deployment.access import Verdict, region_identity
+from epicast.deployment.access import AccessControl, Action, Verdict, region_identity
 from epicast.deployment.certificates import CertificateNames
 from epicast.runtime.tls import Tls
 
@@ -55,6 +55,31 @@ class NeighbourGate:
                 "connect to a proxy or a sidecar"
             )
         return Verdict(identity)
+
+
+class PeerGate:
+    """Of a node that takes part in topics and has the `geoplex.toml`: who is known there."""
+
+    def __init__(self, access: AccessControl) -> None:
+        self._access = access
+
+    def examine(self, node: NodeId, token: str, names: CertificateNames | None) -> Verdict:
+        return self._access.examine_peer(node, names)
+
+
+class Rights:
+    """Of those a driver has met: what the `geoplex.toml` allows who they have proved to be."""
+
+    def __init__(self, access: AccessControl, identity_of: Callable[[NodeId], str | None]) -> None:
+        self._access = access
+        self.identity_of = identity_of
+
+    def permit(self, peer: NodeId, action: Action, name: str, kind: str = "stream") -> str:
+        """What stands against it; empty if nothing does."""
+        identity = self.identity_of(peer)
+        if identity is None:
+            return "you are not known any more: connect again"
+        return self._access.permit(identity, action, name, kind)
 
 
 def identity_in(names: CertificateNames | None, geoplex: str) -> str:

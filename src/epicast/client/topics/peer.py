@@ -12,13 +12,23 @@ from typing import Any
 from epicast.client.addresses import address_towards, parse_contacts
 from epicast.client.errors import AccessDenied, Closed
 from epicast.client.topics.contacts import ContactSeeker
+from epicast.client.topics.guard import GuardedTopic
 from epicast.client.topics.items import Gap
 from epicast.client.topics.options import PeerOptions, check_contacts
 from epicast.client.topics.topic import Topic
-from epicast.core import MAX_NODE_ID, Config, ConfigError, EpicastError, EventBatch, NodeId, Peer
+from epicast.core import (
+    MAX_NODE_ID,
+    Config,
+    ConfigError,
+    EpicastError,
+    EventBatch,
+    NodeId,
+    Peer,
+    Protocol,
+)
 from epicast.core.effects import Publication
 from epicast.core.host import Host, HostConfig
-from epicast.deployment import Action, topic_id
+from epicast.deployment import AccessControl, Action, topic_id
 from epicast.deployment.addresses import Address
 from epicast.deployment.naming import NAME_RULE, is_name
 from epicast.protocols.epto import EarlyStep, Missing, Pending
@@ -30,7 +40,8 @@ from epicast.protocols.topic_modes import (
     topic_mode,
 )
 from epicast.runtime import NodeDriver
-from epicast.runtime.gate import NeighbourGate, Security
+from epicast.runtime.gate import NeighbourGate, PeerGate, Rights, Security
+from epicast.runtime.identify import own_names
 from epicast.runtime.waiting import Outcome, end_task, spawn
 
 LOOPBACK = "127.0.0.1"
@@ -43,6 +54,8 @@ class PeerNode:
         self.id: NodeId = random_id()
         """Who its events come from; another one each time."""
         self._options = options
+        self._access = None if options.geoplex is None else options.geoplex.access()
+        self._identity = "" if self._access is None else own_identity(self._access, options)
         self._driver: NodeDriver | None = None
         self._host: Host | None = None
         self._listening: Outcome[None] = Outcome()
@@ -88,7 +101,7 @@ class PeerNode:
                 on_topic_delivery=self._on_topic_delivery,
                 on_refuse=self._on_refuse,
                 on_notice=self._on_notice,
-                security=_security(options),
+                security=self._security(),
             )
             host = Host(await driver.listen(), HostConfig(), Random(random_id()))
             await driver.start(host)
@@ -103,6 +116,14 @@ class PeerNode:
             self._end(Closed("the node was stopped"))
         except Exception as error:
             self._end(Closed(f"the node failed: {error!r}"))
+
+    def _security(self) -> Security | None:
+        """Without the file, all agents of the geoplex are let in."""
+        proof, access = self._options.credentials, self._access
+        if proof is None:
+            return None
+        gate = NeighbourGate(self._options.cluster, {}) if access is None else PeerGate(access)
+        return Security(proof.for_agent(), gate)
 
     async def close(self) -> None:
         """Leave all topics politely and stop listening."""
@@ -167,7 +188,7 @@ class PeerNode:
         if config is None and geoplex is not None and same_mode:
             config = declared_config(geoplex, name)
         config = checked_config(mode, config)
-        self._check_rights(name)
+        self._check_right(Action.SUBSCRIBE, name)
         number = topic_id(name, mode)
         found = self._topics.get(number)
         if found is None:
@@ -191,17 +212,12 @@ class PeerNode:
         check_contacts(addresses)
         return addresses
 
-    def _check_rights(self, topic: str) -> None:
-        """Peers have no list of identities: what not everybody may do, they cannot guard."""
-        access = self._options.geoplex.access() if self._options.geoplex is not None else None
-        if access is None:
+    def _check_right(self, action: Action, topic: str) -> None:
+        if self._access is None:
             return
-        for action in (Action.PUBLISH, Action.SUBSCRIBE):
-            if not access.everybody_may(action, topic, "topic"):
-                raise AccessDenied(
-                    f"topic {topic!r}: peers cannot check the rights of other peers, so a topic "
-                    'needs a right that lets "*" publish and subscribe to it'
-                )
+        refusal = self._access.permit(self._identity, action, topic, "topic")
+        if refusal:
+            raise AccessDenied(f"topic {topic!r}: {refusal}")
 
     def statistics(self) -> Mapping[str, int | float]:
         """Counters of the port; what was dropped and why is under `drop.…` and `wire_error.…`."""
@@ -228,6 +244,9 @@ class PeerNode:
         protocol = topic_mode(topic.mode).make(driver.node, topic.config, rng)
         if isinstance(protocol, OrderedTopic):
             topic.early.follow(protocol.order)
+        if self._access is not None:
+            rights = Rights(self._access, driver.identity_of)
+            protocol = GuardedTopic(protocol, topic.name, rights)
         host.add(topic.number, protocol, contacts)
         driver.wake()
 
@@ -245,15 +264,20 @@ class PeerNode:
 
     def submit(self, batch: EventBatch, topic: int) -> Any:
         """Queue a publication: None if there is room, or what to wait for."""
+        self._check_right(Action.PUBLISH, self._topics[topic].name)
         return self._running[0].submit(batch, topic=topic)
 
     def topic_statistics(self, topic: Topic) -> Mapping[str, int | float]:
-        protocol = None if self._host is None else self._host.protocol(topic.number)
+        protocol = self._protocol(topic)
         return {} if protocol is None else protocol.statistics()
 
     def topic_pending(self, topic: Topic) -> list[Pending]:
-        protocol = None if self._host is None else self._host.protocol(topic.number)
+        protocol = self._protocol(topic)
         return protocol.order.pending() if isinstance(protocol, OrderedTopic) else []
+
+    def _protocol(self, topic: Topic) -> Protocol[Any] | None:
+        found = None if self._host is None else self._host.protocol(topic.number)
+        return found.inner if isinstance(found, GuardedTopic) else found
 
     # -- what the driver calls -------------------------------------------------------------------
 
@@ -278,10 +302,20 @@ class PeerNode:
             topic.on_refuse(publication.first, error)
 
 
-def _security(options: PeerOptions) -> Security | None:
-    if options.credentials is None:
-        return None
-    return Security(options.credentials.for_agent(), NeighbourGate(options.cluster, {}))
+def own_identity(access: AccessControl, options: PeerOptions) -> str:
+    """Who this node is to others that have the same file; `AccessDenied` if nobody."""
+    assert options.credentials is not None, "see PeerOptions"
+    file, names = options.credentials.files.certificate, own_names(options.credentials.files)
+    role = names.role_in(options.cluster)
+    if role is not None and role[0] == "client":
+        raise AccessDenied(
+            f"{file}: nobody connects to who has a client's certificate: topics take one made "
+            "with `epicast certificate agent`"
+        )
+    verdict = access.examine_peer(0, names)
+    if verdict.refusal:
+        raise AccessDenied(f"{file}: {verdict.refusal}")
+    return verdict.identity
 
 
 def random_id() -> NodeId:
