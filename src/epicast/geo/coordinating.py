@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -37,7 +36,7 @@ class Coordination:
         self._prefix = ""
         self._watching = threading.Event()
         self._over = threading.Event()
-        self._complaint = ""
+        self._room = _Complaints(address)
         self._threads = [
             threading.Thread(target=work, name=f"coordination {name}", daemon=True)
             for name, work in (("requests", self._serve), ("watch", self._watch))
@@ -53,7 +52,9 @@ class Coordination:
             try:
                 self._requests.put_nowait(message)
             except queue.Full:
-                self._complain("it does not keep up")
+                self._room.about("it does not keep up")
+            else:
+                self._room.over()
 
     def stop(self) -> None:
         self._over.set()
@@ -67,6 +68,7 @@ class Coordination:
 
     def _serve(self) -> None:
         service: Coordinator | None = None
+        complaints = _Complaints(self._address)
         while not self._over.is_set():
             message = self._requests.get()
             if message is None:
@@ -74,9 +76,9 @@ class Coordination:
             try:
                 service = service or open_coordinator(self._address)
                 self._answer(self._handle(service, message))
-                self._complaint = ""
+                complaints.over()
             except CoordinationError as error:
-                self._complain(str(error))
+                complaints.about(str(error))
         if service is not None:
             service.close()
 
@@ -93,24 +95,39 @@ class Coordination:
         """Tell of changes without being asked."""
         self._watching.wait()
         service: Coordinator | None = None
+        complaints = _Complaints(self._address)
         after = 0
         while not self._over.is_set():
             try:
                 service = service or open_coordinator(self._address)
                 view = service.wait(self._prefix, after, _PATIENCE_S)
+                complaints.over()
                 if view is not None and view.revision > after:
                     after = view.revision
                     self._answer(_as_message(self._prefix, view))
+                elif view is not None:  # nothing new, and perhaps no sooner again than now
+                    self._over.wait(_PAUSE_S)
             except CoordinationError as error:
-                self._complain(str(error))
-                time.sleep(_PAUSE_S)
+                complaints.about(str(error))
+                self._over.wait(_PAUSE_S)
         if service is not None:
             service.close()
 
-    def _complain(self, problem: str) -> None:
-        if problem != self._complaint:
-            self._complaint = problem
+
+class _Complaints:
+    """Each is made once, until it is over or there is another."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._last = ""
+
+    def about(self, problem: str) -> None:
+        if problem != self._last:
+            self._last = problem
             log.warning("the coordination service %s: %s; trying again", self._address, problem)
+
+    def over(self) -> None:
+        self._last = ""
 
 
 def _as_message(prefix: str, view: View) -> ViewMessage:
