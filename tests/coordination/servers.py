@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,13 +33,24 @@ class Etcd:
     """`start` makes it run and waits until it answers; so does making one, unless it is one of
     several: see `etcd_cluster`."""
 
-    def __init__(self, folder: Path, name: str = "one", members: dict[str, int] | None = None):
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "one",
+        members: dict[str, int] | None = None,
+        *,
+        encryption: Sequence[str] = (),
+        address: str = "etcd://{}",
+    ):
+        """`encryption`: further arguments; `address`: how a member is reached then."""
         binary = shutil.which("etcd")
         if binary is None:
             pytest.skip("etcd is not installed (Debian: etcd-server)")
         self._folder = folder
         self._binary = binary
         self._name = name
+        self._encryption = encryption
+        self._address = address
         self.clients, port = free_ports(2)
         self._peers = members or {name: port}
         if members is None:
@@ -51,7 +62,7 @@ class Etcd:
 
     @property
     def address(self) -> str:
-        return f"etcd://{self.member}"
+        return self._address.format(self.member)
 
     def start(self) -> None:
         self.launch()
@@ -59,7 +70,8 @@ class Etcd:
 
     def launch(self) -> None:
         peers = {name: f"http://127.0.0.1:{port}" for name, port in self._peers.items()}
-        here, clients = peers[self._name], f"http://{self.member}"
+        scheme = "https" if self._encryption else "http"
+        here, clients = peers[self._name], f"{scheme}://{self.member}"
         with (self._folder / f"{self._name}.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -69,6 +81,7 @@ class Etcd:
                     "--listen-peer-urls", here, "--initial-advertise-peer-urls", here,
                     "--initial-cluster", ",".join(f"{name}={url}" for name, url in peers.items()),
                     "--heartbeat-interval", "50", "--election-timeout", "500",
+                    *self._encryption,
                 ],
                 stdout=log, stderr=log,
             )  # fmt: skip

@@ -16,6 +16,7 @@ from tests.coordination.imposters import Imposter, etcd_like, http
 PATIENCE_S = 30.0
 KEY = "chains/us"
 PAGE = http(b"<html>502 Bad Gateway</html>\n", 502)
+UNPROMISED = {"page": PAGE, "nothing": http(b"{}"), "list": http(b"[]\n"), "no HTTP": b"what?"}
 
 
 class Replica:
@@ -51,8 +52,11 @@ def replica(etcd: Imposter, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replica
     one.service.stop()
 
 
-@pytest.mark.parametrize("said", [PAGE, http(b"{}"), http(b"[]\n"), b"what?"])
-def test_watching_goes_on_after_any_answer(etcd: Imposter, replica: Replica, said: bytes) -> None:
+@pytest.mark.parametrize("unpromised", UNPROMISED)
+def test_watching_goes_on_after_any_answer(
+    etcd: Imposter, replica: Replica, unpromised: str
+) -> None:
+    said = UNPROMISED[unpromised]
     etcd.says = lambda method: said if method == "watch" else etcd_like(method)
     replica.service.send(Watch(KEY))
     replica.hears(View)  # as it has asked
@@ -61,9 +65,9 @@ def test_watching_goes_on_after_any_answer(etcd: Imposter, replica: Replica, sai
     replica.hears(View, 2)  # without having asked
 
 
-@pytest.mark.parametrize("said", [PAGE, http(b"{}"), http(b"[]\n"), b"what?"])
-def test_asking_goes_on_after_any_answer(etcd: Imposter, replica: Replica, said: bytes) -> None:
-    etcd.says = lambda _: said
+@pytest.mark.parametrize("unpromised", UNPROMISED)
+def test_asking_goes_on_after_any_answer(etcd: Imposter, replica: Replica, unpromised: str) -> None:
+    etcd.says = lambda _: UNPROMISED[unpromised]
     replica.service.send(Watch(KEY))
     replica.service.send(Put(1, KEY, b"", 0))
     eventually(lambda: etcd.asked == ["kv/range", "kv/txn"])

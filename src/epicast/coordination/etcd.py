@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from math import ceil
+from ssl import SSLContext
 from typing import Any
 
 from epicast.coordination.etcd_answers import Changed, Found, Granted, Kept, KeyValue, Revoked
@@ -27,8 +28,14 @@ _NOT_FOUND = 5
 class EtcdCoordinator:
     """Of several members the first that answers is asked."""
 
-    def __init__(self, members: Sequence[str], patience_s: float = _PATIENCE_S) -> None:
-        self._members = Members(members, patience_s)
+    def __init__(
+        self,
+        members: Sequence[str],
+        patience_s: float = _PATIENCE_S,
+        context: SSLContext | None = None,
+    ) -> None:
+        """With `context`, over encrypted connections."""
+        self._members = Members(members, patience_s, context)
 
     def read(self, prefix: str) -> View:
         found = self._members.ask("kv/range", _range(prefix), Found)

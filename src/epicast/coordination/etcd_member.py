@@ -6,8 +6,9 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import socket
+from ssl import SSLContext
 from typing import Any, NoReturn
 
 from epicast.coordination.etcd_answers import NotPromised, Refusal, decoded
@@ -44,14 +45,16 @@ class Unable(Exception):
 
 
 class Member:
-    def __init__(self, address: str, patience_s: float) -> None:
-        """It has so long to be connected to, to begin to answer, and to finish."""
+    def __init__(self, address: str, patience_s: float, context: SSLContext | None = None) -> None:
+        """It has so long to be connected to, to begin to answer, and to finish. With `context`, it
+        is asked over encrypted connections."""
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) <= _LAST_PORT:
             raise CoordinationError(f"{address!r} is not HOST:PORT of a member of etcd")
         self.address = address
         self._host, self._port = host.strip("[]"), int(port)
         self._patience_s = patience_s
+        self._context = context
 
     @contextmanager
     def asked(self, method: str, request: dict[str, Any]) -> Iterator[Reply]:
@@ -71,11 +74,17 @@ class Member:
 
     def _connected(self) -> HTTPConnection:
         try:
-            connection = HTTPConnection(self._host, self._port, timeout=self._patience_s)
+            connection = self._connection()
             connection.connect()
         except (OSError, HTTPException, UnicodeError) as error:  # the last two: no name of a host
             raise Unable(error, asked=False) from error
         return connection
+
+    def _connection(self) -> HTTPConnection:
+        place = (self._host, self._port)
+        if self._context is None:
+            return HTTPConnection(*place, timeout=self._patience_s)
+        return HTTPSConnection(*place, timeout=self._patience_s, context=self._context)
 
     def _refused(self, status: int, text: bytes) -> NoReturn:
         what = f"HTTP status {status}"

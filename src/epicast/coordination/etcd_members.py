@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from ssl import SSLContext
 from typing import Any, TypeVar
 
 from epicast.coordination.etcd_answers import Answer, Watched, decoded
@@ -19,8 +20,10 @@ Outcome = TypeVar("Outcome")
 
 
 class Members:
-    def __init__(self, addresses: Sequence[str], patience_s: float) -> None:
-        self._members = [Member(address, patience_s) for address in addresses]
+    def __init__(
+        self, addresses: Sequence[str], patience_s: float, context: SSLContext | None = None
+    ) -> None:
+        self._members = [Member(address, patience_s, context) for address in addresses]
         self._turn = 0
         """Who is asked first."""
 

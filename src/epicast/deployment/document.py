@@ -60,7 +60,7 @@ class GeoplexDocument(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         problems: list[Problem] = []
-        checks = (_names, _addresses, _data_folders, _links, _streams, _topics, _rights)
+        checks = (_names, _addresses, _data_folders, _links, _streams, _topics, _rights, _etcd)
         for check in checks:
             problems += check(self)
         raise_if_any(problems)
@@ -158,3 +158,14 @@ def _rights(document: GeoplexDocument) -> Iterator[Problem]:
             if name not in document.streams:
                 path = ("security", "rights", index, "streams", position)
                 yield Problem(path, not_among("stream", name, document.streams))
+
+
+def _etcd(document: GeoplexDocument) -> Iterator[Problem]:
+    """Whoever can write there decides who is in a chain."""
+    scheme, _, members = document.coordination.service.partition("://")
+    if document.security is None or scheme != "etcd":
+        return
+    hosts = (member.rpartition(":")[0] for member in members.split(","))
+    if not all(host in ("localhost", "[::1]") or host.startswith("127.") for host in hosts):
+        message = "with [security] etcd on other machines is reached by etcds://"
+        yield Problem(("coordination", "service"), message)

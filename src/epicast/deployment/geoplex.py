@@ -12,6 +12,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, TypeVar
 from typing import Protocol as Interface
+from urllib.parse import urlencode
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -313,8 +314,12 @@ def _replicas(name: str, section: RegionSection, folder: str) -> tuple[Replica, 
 
 
 def _coordination(section: CoordinationSection, folder: str) -> str:
+    """All there is to know in one line, see `epicast.coordination.open_coordinator`."""
     kind, _, file = section.service.partition("sqlite:")
-    return section.service if kind else f"sqlite:{posixpath.join(folder, file)}"
+    if not kind:
+        return f"sqlite:{posixpath.join(folder, file)}"
+    files = {name: posixpath.join(folder, path) for name, path in section.files.items()}
+    return f"{section.service}?{urlencode(files)}" if files else section.service
 
 
 def _evidence(section: EvidenceSection | None, folder: str) -> EvidenceSection | None:

@@ -129,12 +129,32 @@ class CoordinationSection(Section, frozen=True, kw_only=True):
     """Where replicas agree on who is in the chain, see `docs/coordination.md`."""
 
     service: str = "sqlite:coordination.db"
-    """`sqlite:FILE`, relative to the geoplex file, or `etcd://HOST:PORT,…`."""
+    """`sqlite:FILE`, relative to the geoplex file, or `etcd://HOST:PORT,…`, or `etcds://…`."""
+    ca: str | None = None
+    """With `etcds://`: whose certificates are accepted. Those the system trusts, if none."""
+    certificate: str | None = None
+    """With `etcds://`: what replicas show etcd."""
+    key: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.service.startswith(("sqlite:", "etcd://")) or "\0" in self.service:
-            message = f"expected sqlite:FILE or etcd://HOST:PORT, not {self.service!r}"
-            raise_if_any([Problem(("service",), message)])
+        raise_if_any(self._problems())
+
+    @property
+    def files(self) -> dict[str, str]:
+        given = {"ca": self.ca, "certificate": self.certificate, "key": self.key}
+        return {name: file for name, file in given.items() if file is not None}
+
+    def _problems(self) -> Iterator[Problem]:
+        expected = "sqlite:FILE, etcd://HOST:PORT or etcds://HOST:PORT"
+        if not self.service.startswith(("sqlite:", "etcd://", "etcds://")) or "\0" in self.service:
+            yield Problem(("service",), f"expected {expected}, not {self.service!r}")
+        for name, file in self.files.items():
+            if not file.strip() or "\0" in file:
+                yield Problem((name,), "expected a file")
+            elif not self.service.startswith("etcds://"):
+                yield Problem((name,), "is for encrypted connections: service = 'etcds://…'")
+        if (self.certificate is None) != (self.key is None):
+            yield Problem((), "certificate and key go together")
 
 
 class LinkSection(Section, frozen=True, kw_only=True):

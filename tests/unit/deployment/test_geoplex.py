@@ -306,7 +306,7 @@ from = "10s"
         ),
         (
             BASE + "[coordination]\nservice = 'redis://h:1'",
-            "g.toml:12: coordination.service: expected sqlite:FILE or etcd://HOST:PORT",
+            "g.toml:12: coordination.service: expected sqlite:FILE, etcd://HOST:PORT or etcds://",
         ),
         (
             BASE + "[regions.x]\nreplicas = [\n'h']",
