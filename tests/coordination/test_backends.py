@@ -113,7 +113,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["", "zookeeper://h:1", "sqlite:", "etcd:"])
 def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(CoordinationError, match="sqlite:FILE or etcd"):
+    with pytest.raises(CoordinationError, match="sqlite:FILE, etcd:"):
         open_coordinator(address)
 
 

@@ -77,6 +77,12 @@ def test_who_is_not_believed_reads_nothing(etcd: tuple[Etcd, Path], files: str) 
         open_coordinator(f"etcds://{server.member}?{files.format(folder)}").read("")
 
 
+@pytest.mark.parametrize("behind", ["x=1", "ca", "ca=&key=k", "certificate=c&certificate=d"])
+def test_files_that_cannot_be_meant(behind: str) -> None:
+    with pytest.raises(CoordinationError):
+        open_coordinator(f"etcds://127.0.0.1:1?{behind}").read("")
+
+
 def test_in_the_clear_nothing_is_read(etcd: tuple[Etcd, Path]) -> None:
     with pytest.raises(CoordinationError):
         open_coordinator(f"etcd://{etcd[0].member}").read("")

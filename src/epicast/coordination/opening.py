@@ -23,7 +23,11 @@ def open_coordinator(address: str) -> Coordinator:
     if parts.scheme in ("etcd", "etcds") and parts.netloc:
         from epicast.coordination.etcd import EtcdCoordinator
 
-        files = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
+        files = dict(parse_qsl(parts.query, keep_blank_values=True))
+        if not files.keys() <= {"ca", "certificate", "key"}:
+            raise CoordinationError(
+                f"{address!r}: expected ca=, certificate= and key= behind the ?"
+            )
         context = _context(**files) if parts.scheme == "etcds" else None
         return EtcdCoordinator(parts.netloc.split(","), context=context)
     raise CoordinationError(
