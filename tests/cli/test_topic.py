@@ -1,11 +1,14 @@
 """`epicast topic` with peers of this process and of others."""
 
 import json
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -22,10 +25,13 @@ def joining(*options: str, topic: str = "chat") -> Iterator[tuple[subprocess.Pop
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
     )
+    overdue = Timer(60, process.kill)  # or reading its lines would never end
+    overdue.start()
     try:
         assert process.stderr is not None
         yield process, process.stderr.readline().split()[3].rstrip(":")
     finally:
+        overdue.cancel()
         process.kill()
         process.communicate()
 
@@ -60,6 +66,61 @@ def test_a_dead_contact_is_an_error_that_says_so(capsys: pytest.CaptureFixture[s
     assert "topic 'chat' was not joined within 0.3 seconds" in error
     assert "127.0.0.1:1 cannot be reached" in error
     assert time.monotonic() - began < 60
+
+
+def test_publishing_to_nobody_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["topic", "publish", "chat", "--value", "x"]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "nobody to publish to" in error and "--contact HOST:PORT" in error
+    file = tmp_path / "geoplex.toml"
+    text = Path("examples/geoplex.toml").read_text()
+    file.write_text(text + '\n[topics.chat]\ncontacts = ["127.0.0.1:1"]\n')
+    arguments = ["topic", "publish", "chat", "--value", "x", "--geoplex", str(file)]
+    assert main([*arguments, "--timeout", "0.3"]) == 2
+    assert "was not joined within 0.3 seconds" in capsys.readouterr().err
+
+
+def test_a_contact_whose_name_is_not_known_is_tried_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up = []
+
+    def lookup(host: str, *arguments: object, **options: object) -> list[object]:
+        looked_up.append(host)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr("epicast.client.addresses.socket.getaddrinfo", lookup)
+    contacts = ["--contact", "no-such.example:7500", "--contact", "nor-this.example:7500"]
+    arguments = [*contacts, "--value", "x", "--timeout", "1"]
+    assert main(["topic", "publish", "chat", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert "trying again: no-such.example:7500: no way to get there" in error
+    assert "topic 'chat' was not joined within 1 seconds: no contact answers, attempt 4" in error
+    assert looked_up == ["no-such.example", "nor-this.example"] * 2
+
+
+def test_who_joins_is_told_when_it_has() -> None:
+    with joining("--listen", "127.0.0.1") as (first, address):
+        assert first.stderr is not None
+        assert first.stderr.readline() == "Joined topic 'chat'.\n"  # nobody to wait for
+        with joining("--contact", address) as (second, _):
+            assert second.stderr is not None
+            assert second.stderr.readline() == "Joined topic 'chat'.\n"
+    with joining("--contact", "127.0.0.1:1") as (alone, _):
+        assert alone.stderr is not None
+        assert "no contact answers, trying again" in alone.stderr.readline()
+
+
+def test_the_budget_of_the_peer_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    with joining("--listen", "127.0.0.1") as (_, address):
+        arguments = ["topic", "status", "chat", "--contact", address, "--watch", "2", "--json"]
+        assert main([*arguments, "--budget", "500"]) == 0
+        status = json.loads(capsys.readouterr().out)
+        assert status["dropped_messages"] > 0
+        assert main(arguments) == 0
+        assert json.loads(capsys.readouterr().out)["dropped_messages"] == 0
 
 
 def test_an_unknown_mode_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,15 @@
 """`SeenEvents` against a set of numbers per source."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epicast.protocols import seen as module
 from epicast.protocols.seen import SeenEvents
 
+JUMP = 6
 sources = st.integers(1, 4)
 ranges = st.tuples(st.integers(1, 30), st.integers(0, 8)).map(lambda pair: (pair[0], sum(pair)))
 scripts = st.lists(st.tuples(sources, ranges), max_size=60)
@@ -46,7 +50,9 @@ class Model:
         self.last_use = [other for other in self.last_use if other != source] + [source]
         missing = runs(set(range(1, max(had) + 1)) - had)
         if len(missing) > self.max_gaps:
-            low, high = missing[0]
+            jumps = [index for index, (low, high) in enumerate(missing) if high - low >= JUMP]
+            beyond = missing[jumps[-1] + 1 :] if jumps else missing
+            low, high = beyond[0] if beyond else missing[-1]
             self.given_up.append(("gap", source, low, high))
             had.update(range(low, high + 1))
         if len(self.had) > self.max_sources:
@@ -57,6 +63,11 @@ class Model:
 
 @given(scripts, st.integers(1, 5), st.integers(1, 6))
 def test_the_same_as_sets_of_numbers(script, max_sources, max_gaps):
+    with patch.object(module, "_JUMP", JUMP):
+        _compare(script, max_sources, max_gaps)
+
+
+def _compare(script, max_sources, max_gaps):
     seen, model = SeenEvents(max_sources, max_gaps), Model(max_sources, max_gaps)
     for source, (first, last) in script:
         expected = model.new_ranges(source, first, last)
@@ -64,7 +75,12 @@ def test_the_same_as_sets_of_numbers(script, max_sources, max_gaps):
         assert seen.given_up == model.given_up
         assert seen.sources == len(model.had)
         for each in range(1, 5):
-            assert had(seen, each) == runs(model.had.get(each, set()))
+            numbers = model.had.get(each, set())
+            assert had(seen, each) == runs(numbers)
+            assert seen.newest(each) == max(numbers, default=0)
+        assert seen.covers(source, first, last) == (
+            set(range(first, last + 1)) <= model.had.get(source, set())
+        )
 
 
 @given(scripts)
@@ -118,6 +134,25 @@ def test_the_oldest_hole_is_given_up_for_lost():
     assert seen.given_up == [("gap", 1, 1, 1)]
     assert not seen.new_ranges(1, 1, 1)
     assert list(seen.new_ranges(1, 1, 6)) == [(3, 3), (5, 5)]
+
+
+@pytest.mark.parametrize("step", [2, 900, 5000])
+def test_numbers_far_ahead_do_not_close_the_hole_that_the_source_fills_next(step):
+    seen = SeenEvents(max_sources=2, max_gaps=8)
+    seen.new_ranges(1, 1, 5)
+    seen.new_ranges(1, 7, 7)  # the next one is late
+    for number in range(100):
+        seen.new_ranges(1, 10**6 + step * number, 10**6 + step * number)
+    assert {reason for reason, *_ in seen.given_up} == {"gap"}
+    assert list(seen.new_ranges(1, 1, 1000)) == [(6, 6), (8, 1000)]
+
+
+def test_who_came_late_gives_up_the_oldest_hole_since():
+    seen = SeenEvents(max_sources=2, max_gaps=3)
+    for number in (5000, 5002, 5004, 5006):
+        seen.new_ranges(1, number, number)
+    assert seen.given_up == [("gap", 1, 5001, 5001)]
+    assert list(seen.new_ranges(1, 4990, 5006)) == [(4990, 4999), (5003, 5003), (5005, 5005)]
 
 
 @pytest.mark.parametrize("first", [1, 5])

@@ -71,6 +71,7 @@ def gossip(
 def _print(plan: Plan, period: str) -> None:
     years = plan.years_to_partition
     never = years > 1e9
+    sent = "about" if plan.announced else "up to"
     rows = [
         ("fanout", plan.fanout, f"a peer has an event after {plan.rounds} rounds "
          f"({plan.latency_ms:g} ms) with probability {plan.reached:.4%}"),
@@ -78,12 +79,18 @@ def _print(plan: Plan, period: str) -> None:
          + ("more than a billion years" if never else f"{years:,.0f} years")),
         ("max_subs", plan.max_subs, "three times the view in a round's gossip: views stay random"),
         ("max_events", plan.max_events, f"at this rate an event lives for {plan.rounds} rounds"),
+        ("max_buffer_bytes", f"{plan.max_buffer_bytes:,}", "so many of this size"),
+        ("max_stored_events", plan.max_stored_events, "for those who missed some of them"),
+        ("max_stored_bytes", f"{plan.max_stored_bytes:,}", "the same in bytes"),
         ("max_age_rounds", plan.max_age_rounds, "then it is passed on no more"),
         ("critical_age_rounds", plan.critical_age_rounds, "publishers slow down before events are "
          "purged younger"),
-        ("max_datagrams", plan.max_datagrams, f"a peer sends up to {plan.bytes_per_s:,} bytes/s"),
+        ("max_datagrams", plan.max_datagrams, f"a peer sends {sent} {plan.bytes_per_s:,} bytes/s"),
         ("memory", f"{plan.memory_bytes:,} B", "of a peer, however many there are"),
     ]  # fmt: skip
     print_table(["setting", "value", "what it buys"], [(n, str(v), w) for n, v, w in rows])
+    if plan.announced:
+        print("Such events are too large for gossip: it tells of them, and they are fetched, which "
+              "takes two rounds from one peer to the next.")  # fmt: skip
     print(f"{plan.rounds_to_99:g} rounds until 99 % of {plan.nodes:,} peers have an event.")
     say(f'In a scenario file: [lpbcast] with gossip_period = "{period}" and the values above.')

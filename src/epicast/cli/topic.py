@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from itertools import count as counting
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,9 +47,22 @@ GeoplexOption = Annotated[
         "--geoplex", metavar="FILE", help="A geoplex.toml that declares the topic: contacts, mode."
     ),
 ]
+BudgetOption = Annotated[
+    int | None,
+    typer.Option(
+        "--budget",
+        metavar="BYTES",
+        min=1,
+        help="The most that this peer sends in any second, headers included.",
+        show_default="no limit",
+    ),
+]
 TimeoutOption = Annotated[
     float, typer.Option("--timeout", min=0.1, help="Seconds to join in; then it is an error.")
 ]
+
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
 def register(parent: typer.Typer) -> None:
@@ -74,6 +89,7 @@ def join(
     ca: CaOption = None,
     certificate: CertificateOption = None,
     key_file: KeyOption = None,
+    budget: BudgetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Join a topic and print its events as they come, until Ctrl-C.
@@ -88,19 +104,25 @@ def join(
 
       epicast topic join orders --mode ordered --contact 127.0.0.1:7500 --early 0.99
     """
-    peer = _peer(contact, listen, geoplex, ca, certificate, key_file)
+    peers = _peers(contact, listen, geoplex, budget, ca, certificate, key_file)
 
     async def main() -> None:
-        async with peer as node:
+        from epicast.runtime.waiting import end_task, spawn
+
+        async with _opened(name, peers) as node:
             topic = node.topic(name, mode)
             subscription = topic.subscribe(early=early)
             say(f"This peer is {node.address}: others may join through it.")
+            announcing = spawn(_announce(topic))
             seen = 0
-            async for item in subscription:
-                _print(item, as_json)
-                seen += _certain(item, early is not None)
-                if count is not None and seen >= count:
-                    return
+            try:
+                async for item in subscription:
+                    _print(item, as_json)
+                    seen += _certain(item, early is not None)
+                    if count is not None and seen >= count:
+                        return
+            finally:
+                await end_task(announcing)
 
     try:
         _run(main())
@@ -129,6 +151,7 @@ def publish(
     ca: CaOption = None,
     certificate: CertificateOption = None,
     key_file: KeyOption = None,
+    budget: BudgetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Join a topic, publish events, and leave once they had time to spread.
@@ -137,7 +160,13 @@ def publish(
 
       epicast topic publish chat --contact 127.0.0.1:7500 --value hello
     """
-    peer = _peer(contact, listen, geoplex, ca, certificate, key_file)
+    peers = _peers(contact, listen, geoplex, budget, ca, certificate, key_file)
+    if not contact and not _declared_contacts(name, geoplex):
+        raise typer.BadParameter(
+            "there is nobody to publish to: give --contact HOST:PORT, the address of a peer of the "
+            "topic, or a --geoplex FILE that declares its contacts. The first peer of a topic is "
+            f"`epicast topic join {name}`"
+        )
     if value is None:
         values = [line.rstrip(b"\n") for line in sys.stdin.buffer]
     else:
@@ -148,7 +177,7 @@ def publish(
     async def main() -> tuple[PeerNode, int]:
         from epicast.runtime.waiting import Bell
 
-        async with peer as node:
+        async with _opened(name, peers, timeout) as node:
             topic = node.topic(name, mode)
             await topic.joined(timeout)
             keys = [key.encode()] * len(values) if key else None
@@ -175,6 +204,7 @@ def status(
     ca: CaOption = None,
     certificate: CertificateOption = None,
     key_file: KeyOption = None,
+    budget: BudgetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Join a topic for a moment and say what a peer sees of it.
@@ -182,12 +212,12 @@ def status(
     There is nobody who knows all of a topic: these are the counters of one more member. Exit
     status 2 if it cannot be joined.
     """
-    peer = _peer(contact, listen, geoplex, ca, certificate, key_file)
+    peers = _peers(contact, listen, geoplex, budget, ca, certificate, key_file)
 
     async def main() -> dict[str, Any]:
         from epicast.runtime.waiting import Bell
 
-        async with peer as node:
+        async with _opened(name, peers, timeout) as node:
             topic = node.topic(name, mode)
             await topic.joined(timeout)
             await Bell().wait(watch)
@@ -200,21 +230,70 @@ def status(
         print_table(("", "here"), [(key, f"{value}") for key, value in described.items()])
 
 
-def _peer(
+def _declared_contacts(name: str, geoplex: Path | None) -> bool:
+    from epicast.cli.serving import load_file
+
+    declared = None if geoplex is None else load_file(geoplex).topics.get(name)
+    return declared is not None and bool(declared.contacts)
+
+
+async def _announce(topic: Topic) -> None:
+    await topic.joined()
+    say(f"Joined topic {topic.name!r}.")
+
+
+@asynccontextmanager
+async def _opened(
+    name: str, peers: Sequence[Joining], timeout: float | None = None
+) -> AsyncIterator[PeerNode]:
+    """A peer that listens where its contact finds it. That takes the contact's address: while its
+    name is not known, it is tried again like one who does not answer."""
+    from epicast.client import AccessDenied, ConnectFailed, JoinFailed
+    from epicast.runtime.waiting import Bell
+
+    waited, pause = 0.0, _FIRST_PAUSE_S
+    for attempt in counting(1):
+        try:
+            node = await peers[(attempt - 1) % len(peers)]
+            break
+        except AccessDenied:
+            raise
+        except ConnectFailed as error:
+            if timeout is not None and waited + pause > timeout:
+                raise JoinFailed(
+                    f"topic {name!r} was not joined within {timeout:g} seconds: no contact "
+                    f"answers, attempt {attempt}: {error}"
+                ) from None
+            if attempt <= len(peers):
+                say(f"topic {name}: no contact answers, trying again: {error}")
+        await Bell().wait(pause)
+        waited, pause = waited + pause, min(2 * pause, _LONGEST_PAUSE_S)
+    try:
+        yield node
+    finally:
+        await node.close()
+
+
+def _peers(
     contact: list[str] | None,
     listen: str | None,
     geoplex: Path | None,
+    budget: int | None,
     ca: Path | None,
     certificate: Path | None,
     key_file: Path | None,
-) -> Joining:
+) -> list[Joining]:
+    """The same peer, with each of its contacts as the first."""
     from epicast.client import TlsOptions, join
+    from epicast.runtime.limits import Limits
 
     contacts = contact or []
     tls = None
     if any(each.startswith("epicasts://") for each in contacts):
         tls = TlsOptions(ca=ca, certificate=certificate, key=key_file)
-    return join(*contacts, listen=listen, geoplex=geoplex, tls=tls)
+    limits = None if budget is None else Limits(max_send_bytes_per_second=budget)
+    turns = [[*contacts[first:], *contacts[:first]] for first in range(max(1, len(contacts)))]
+    return [join(*turn, listen=listen, geoplex=geoplex, tls=tls, limits=limits) for turn in turns]
 
 
 def _run(main: Coroutine[Any, Any, Any]) -> Any:

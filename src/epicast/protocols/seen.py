@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from epicast.core.intervals import Interval, IntervalSet
 
 _NOTHING: tuple[Interval, ...] = ()
+_JUMP = 1024
+"""A larger hole is no loss but a jump: an absence, or a number somebody made up. As much is
+published at a time, at the most."""
 
 
 class SeenEvents:
@@ -16,10 +19,12 @@ class SeenEvents:
     beyond a hole is kept aside as intervals until the hole is filled.
 
     Two bounds hold. A source beyond `max_sources` displaces the one that was quiet for longest:
-    were that source to speak again, its old events would count as new. A hole beyond `max_gaps` of
-    a source closes its oldest hole: those events count as had, although they never came. Both are
-    listed in `given_up` for the protocol to report, and never happen where the bounds fit the
-    load.
+    were that source to speak again, its old events would count as new. With a hole beyond
+    `max_gaps` of a source one is closed: those events count as had, although they never came. It is
+    the oldest hole beyond the last jump, or that jump if there is none. So numbers far ahead, which
+    anybody can make up, close holes between themselves and not the one that the source is about to
+    fill; and holes that nobody can fill give way to later ones. Both bounds are listed in
+    `given_up` for the protocol to report, and never reached where they fit the load.
     """
 
     __slots__ = ("_beyond", "_max_gaps", "_max_sources", "ends", "given_up")
@@ -62,6 +67,17 @@ class SeenEvents:
         """What was had of one source beyond its first hole, ascending."""
         return self._beyond.get(source, _NOTHING)
 
+    def newest(self, source: int) -> int:
+        """The greatest number had of a source."""
+        return max((last for _, last in self.beyond(source)), default=self.ends.get(source, 0))
+
+    def covers(self, source: int, first: int, last: int) -> bool:
+        """Whether all of first..last was had."""
+        if last <= self.ends.get(source, 0):
+            return True
+        beyond = self._beyond.get(source)
+        return beyond is not None and beyond.covers(first, last)
+
     @property
     def sources(self) -> int:
         return len(self.ends)
@@ -76,9 +92,10 @@ class SeenEvents:
         end = beyond.contiguous_end(end + 1)
         beyond.remove_below(end + 1)
         if len(beyond) > self._max_gaps:
-            oldest_first, oldest_last = next(iter(beyond))
-            self.given_up.append(("gap", source, end + 1, oldest_first - 1))
-            end = oldest_last
+            closed_first, closed_last = _hole_to_close(end, beyond)
+            self.given_up.append(("gap", source, closed_first, closed_last))
+            beyond.add(closed_first, closed_last)
+            end = beyond.contiguous_end(end + 1)
             beyond.remove_below(end + 1)
         if not beyond:
             del self._beyond[source]
@@ -94,3 +111,16 @@ class SeenEvents:
         beyond = self._beyond.pop(source, ())
         last = max((last for _, last in beyond), default=end)
         self.given_up.append(("source", source, 1, last))
+
+
+def _hole_to_close(end: int, beyond: Iterable[Interval]) -> Interval:
+    """The oldest one beyond the last jump, or else that jump."""
+    chosen, is_jump = (0, 0), True
+    for first, last in beyond:
+        hole = end + 1, first - 1
+        if first - 1 - end > _JUMP:
+            chosen, is_jump = hole, True
+        elif is_jump:
+            chosen, is_jump = hole, False
+        end = last
+    return chosen

@@ -89,6 +89,13 @@ def test_age_based_purging_throws_out_the_oldest():
     assert set(ages(next_round(single))) == {(7, 1), (8, 1)}
 
 
+def test_what_was_purged_before_its_time_is_counted():
+    single = node(1, 2, max_events=2, critical_age_rounds=5)
+    single.receive(1, gossip((6, batch(7, 1)), (5, batch(8, 1, 2)), (4, batch(9, 1, 3))))
+    statistics = single.protocol.statistics()
+    assert (statistics["purged"], statistics["purged_young"]) == (4, 1)
+
+
 def test_out_of_date_events_go_before_old_ones():
     """Fig. 9(a): first what came long before newer events of the same source."""
     single = node(1, 2, max_events=2, long_ago_rounds=3, max_age_rounds=0)
@@ -151,6 +158,49 @@ def test_the_smallest_buffer_in_the_system_counts():
     assert rates[1] < rates[0] / 4
 
 
+def test_a_small_buffer_that_is_not_heard_of_again_is_forgotten():
+    single = node(1, 2, max_events=100, critical_age_rounds=5)
+    message = gossip((1, batch(7, 1)))
+    message.smallest_buffer = 5
+    single.receive(1, message)
+    said = [next_round(single)[0].smallest_buffer for _ in range(45)]
+    assert said[:20] == [5] * 20
+    assert said[-1] == 100
+
+
+def test_the_publish_rate_rises_again_for_who_has_more_to_publish():
+    single = node(1, 2, max_events=20, critical_age_rounds=5, max_age_rounds=8, max_waiting=5000)
+    for round_number in range(20):
+        single.receive(1, gossip((1, batch(7, 1 + 20 * round_number, 20))))
+        next_round(single)
+    slow = single.protocol.statistics()["publish_rate"]
+    for _ in range(20):
+        next_round(single)
+    assert single.protocol.statistics()["publish_rate"] == slow  # nothing waits
+    publish(single, batch(ME, 1, 3000))
+    rates = []
+    for _ in range(100):
+        next_round(single)
+        rates.append(single.protocol.statistics()["publish_rate"])
+    assert max(rates) > 20 * slow
+    assert max(rates) <= 20  # not more than the buffer holds
+
+
+def test_a_buffer_that_is_full_of_bytes_slows_publishers_down_too():
+    rates = []
+    for size in (50, 100_000):
+        single = node(1, 2, max_events=200, critical_age_rounds=6)
+        for round_number in range(20):
+            events = [(1, batch(7, 1 + 10 * round_number + i, 1, size)) for i in range(10)]
+            single.receive(1, gossip(*events))
+            [message, *_] = next_round(single)
+        rates.append(single.protocol.statistics()["publish_rate"])
+        assert message.smallest_buffer == (200 if size == 50 else 10)  # 1 MiB is what there is
+        young = single.protocol.statistics()["purged_young"]
+        assert young == (0 if size == 50 else 190)
+    assert rates[1] < rates[0] / 4
+
+
 def refusals(single):
     return [op.error for op in single.fx.operations if isinstance(op, Refuse)]
 
@@ -172,6 +222,6 @@ def test_tombstones_are_refused_and_dropped():
     single.receive(1, gossip((1, buried)))
     assert single.drops() == ["malformed notification"]
     assert delivered(single) == []
-    single.receive(1, gossip((1, batch(ME, 1, 2))))
-    single.receive(1, gossip((1, EventBatch.build(ME, 1, [b"x"], seqs=[1], last=2))))
+    single.receive(1, gossip((1, batch(7, 1, 2))))
+    single.receive(1, gossip((1, EventBatch.build(7, 1, [b"x"], seqs=[1], last=2))))
     assert single.drops() == ["malformed notification"]

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from epicast.core import Peer
 from epicast.protocols.lpbcast.membership import MAX_LIFE
 from epicast.protocols.lpbcast.messages import Gossip, Subscribe, Subscription, Unsubscription
@@ -221,6 +223,25 @@ def test_select_process_spares_those_heard_of_seldom():
     assert min(kept[1], kept[3]) > 35
 
 
+def test_select_process_spares_them_in_the_view_too():
+    kept = Counter()
+    for seed in range(40):
+        single = node(seed=seed, view_size=2, membership="frequency")
+        single.receive(1, subscriptions(1))
+        for _ in range(20):
+            single.receive(2, subscriptions(2))
+        single.receive(3, subscriptions(3))
+        kept.update(known(single))
+    assert kept[2] < 5
+    assert min(kept[1], kept[3]) > 35
+
+
+def test_unsubscriptions_are_bounded():
+    single = node(1, 2, max_unsubs=3)
+    single.receive(1, Gossip(unsubscriptions=tuple(Unsubscription(n, 1, 9) for n in range(10, 30))))
+    assert len(next_round(single)[0].unsubscriptions) == 3
+
+
 def test_random_purging_does_not():
     kept = Counter()
     for seed in range(60):
@@ -252,22 +273,34 @@ def test_a_crashed_node_fades_from_the_views():
     assert sum(9 in protocol.neighbors() for protocol in network.nodes.values()) <= 1
 
 
-def test_a_partition_that_both_sides_have_forgotten_is_mended_by_the_privileged_contact():
-    network = system(16, contact_every=5)
+@pytest.mark.parametrize("contact_every", [0, 5])
+def test_a_partition_that_both_sides_have_forgotten_is_mended_by_the_privileged_contact(
+    contact_every,
+):
+    network = system(16, contact_every=contact_every, max_unsubs=8)
     network.run(SECOND)
     left, right = range(1, 9), range(9, 17)
+
+    def across():
+        return sum(
+            (me in left) != (peer in left)
+            for me, protocol in network.nodes.items()
+            for peer in protocol.neighbors()
+        )
+
     network.partition(left)
-    network.run(60 * ROUND)
-    across = [
-        (me, peer)
-        for me, protocol in network.nodes.items()
-        for peer in protocol.neighbors()
-        if (me in left) != (peer in left)
-    ]
+    for mine, others in ((left, right), (right, left)):
+        gone = Gossip(unsubscriptions=tuple(Unsubscription(peer, 1, 20) for peer in others))
+        for me in mine:
+            network.do(me, lambda p, fx, gone=gone: p.on_messages(network.now, 0, [gone], fx))
+    network.run(30 * ROUND)  # by then nobody is known to have left, nor to be there
+    assert across() == 0
     network.partition()
-    network.run(20 * ROUND)
-    mended = [me for me in right if set(network.nodes[me].neighbors()) & set(left)]
-    assert len(mended) >= 6, across  # of 8, and views have four entries
+    network.run(30 * ROUND)
+    if contact_every:
+        assert across() > 16  # of 64 entries, about half
+    else:
+        assert across() == 0  # nothing else mends it
 
 
 def test_membership_can_go_in_every_kth_round_only_or_more_often_than_events():

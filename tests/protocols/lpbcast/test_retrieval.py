@@ -2,10 +2,11 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epicast.core import DATA, DATAGRAM
+from epicast.core import DATA, DATAGRAM, Publication
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.event_ids import EventIds, well_formed
 from epicast.protocols.lpbcast.messages import (
@@ -16,13 +17,17 @@ from epicast.protocols.lpbcast.messages import (
     Retrieve,
     Retrieved,
     SourceDigest,
+    digest_bytes,
 )
 from tests.protocols.lpbcast.nodes import (
+    ME,
+    ROUND,
     batch,
     delivered,
     gossip,
     next_round,
     node,
+    publish,
     subscriptions,
     system,
 )
@@ -108,7 +113,10 @@ def test_a_node_that_missed_everything_catches_up_by_digests():
     network.run(500_000_000)
     network.partition([5])
     for number in range(1, 6):
-        network.do(3, lambda p, fx, n=number: p._take_in((Notification(0, batch(3, n)),), 3, fx))
+        network.do(
+            3,
+            lambda p, fx, n=number: p.on_publish(network.now, [Publication(3, n, batch(3, n))], fx),
+        )
     network.run(1_000_000_000)  # by now nobody passes the events on
     assert not network.delivered[5]
     network.partition()
@@ -172,6 +180,80 @@ def test_of_a_source_met_late_only_the_last_few_are_waited_for():
     assert asked(single) == [([1], (EventRange(7, 996, 999),))]
 
 
+def test_a_question_of_many_ranges_is_several_datagrams_and_all_of_it_is_asked():
+    single = node(1, 2, retrieve_after_rounds=0, max_gaps=200)
+    for start in (2, 82):
+        single.receive(1, gossip(*[(1, batch(7, seq)) for seq in range(start, start + 80, 2)]))
+    single.receive(5, digest((7, 161)))
+    single.fire("round")
+    questions = asked(single)
+    assert [to for to, _ in questions] == [[5]] * 3
+    assert all(len(ranges) <= 40 for _, ranges in questions)
+    wanted = [item.first for _, ranges in questions for item in ranges]
+    assert wanted == list(range(1, 162, 2))
+    assert single.protocol.statistics()["retrieval_asked"] == len(wanted)
+
+
+def test_a_question_that_the_budget_forbids_was_not_asked():
+    single = node(1, 2, retrieve_after_rounds=0, bytes_per_s=900, max_age_rounds=1)
+    publish(single, batch(ME, 1, size=600))
+    single.receive(5, digest((7, 2)))
+    rounds, counted = [], []
+    for number in range(40):
+        single.fire("round")
+        if asked(single):
+            rounds.append((number, asked(single)))
+        counted.append(single.protocol.statistics()["retrieval_asked"])
+    begin, question = rounds[0]
+    assert begin > 3  # gossip had taken all there was
+    assert question == [([5], (EventRange(7, 1, 2),))]  # still of the informant
+    assert counted == [2 * sum(number <= now for number, _ in rounds) for now in range(40)]
+
+
+def test_a_digest_names_every_source_in_turn():
+    ids = EventIds(LpbcastConfig())
+    for source in range(1, 201):
+        ids.new_ranges(source, 1, 3)
+        if source % 3 == 0:
+            ids.new_ranges(source, 9, 9)
+    named = [{item.source for item in ids.digest(370)} for _ in range(40)]
+    assert set().union(*named) == set(range(1, 201))
+    assert all(200 in each for each in named)  # who spoke last is in each of them
+    ids.new_ranges(1, 4, 4)
+    assert all(1 in {item.source for item in ids.digest(370)} for _ in range(40))
+
+
+@pytest.mark.parametrize("room", [60, 100, 170])
+def test_turns_go_on_however_many_holes_there_are_and_however_little_room(room):
+    ids = EventIds(LpbcastConfig())
+    for source in range(1, 11):
+        for seq in range(2, 40, 2):
+            ids.new_ranges(source, seq, seq)
+    named = set()
+    for _ in range(10):
+        items = ids.digest(room)
+        assert sum(digest_bytes(len(item.beyond)) for item in items) <= room
+        named |= {item.source for item in items}
+    assert named == set(range(1, 11))
+
+
+def test_sixty_publishers_are_not_too_many_to_notice_a_loss():
+    """More than a digest has room for; all have been silent for long when the cut is mended."""
+    network = system(60, gap=0, view_size=10, max_subs=10, fanout=3, max_age_rounds=6,
+                     membership_every=1)  # fmt: skip
+    network.run(10 * ROUND)
+    network.partition([5])
+    for me in range(1, 61):
+        if me != 5:
+            event = [Publication(me, 1, batch(me, 1))]
+            network.do(me, lambda p, fx, event=event: p.on_publish(network.now, event, fx))
+    network.run(20 * ROUND)
+    assert not network.delivered[5]
+    network.partition()
+    network.run(40 * ROUND)
+    assert {each.stream for each in network.delivered[5]} == set(range(1, 61)) - {5}
+
+
 def test_malformed_digests_and_requests_are_dropped_and_counted():
     single = node(1, retrieve_after_rounds=0)
     bad = [(7, -1), (-7, 3), (7, 5, ((6, 8),)), (7, 5, ((9, 8),)), (7, 0, ((5, 6), (6, 9)))]
@@ -185,7 +267,8 @@ def test_malformed_digests_and_requests_are_dropped_and_counted():
 
 def test_forged_ids_cost_a_bounded_number_of_questions():
     single = node(1, retrieve_after_rounds=0, max_retrievals=10)
-    single.receive(1, digest((7, 2**60), (8, 2**62, ((2**62 + 5, 2**63),))))
+    single.receive(1, gossip((1, batch(7, 1))))
+    single.receive(1, digest((7, 2**39), (8, 2**38, ((2**38 + 5, 2**39),))))
     single.fire("round")
     wanted = [item for _, ranges in asked(single) for item in ranges]
     assert sum(item.last - item.first + 1 for item in wanted) == 10

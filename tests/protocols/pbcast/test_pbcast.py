@@ -98,9 +98,12 @@ def test_an_event_is_passed_on_a_limited_number_of_times():
 
 
 def test_a_full_buffer_is_purged_by_age_or_at_random():
-    single = node(max_events=1, purging="age")
-    single.receive(1, Pass((Passed(5, 0, batch(7, 1)), Passed(2, 0, batch(8, 1)))))
-    assert named(single) == [Range(8, 1, 1)]
+    for source in range(20):  # whatever is drawn
+        single = node(max_events=1, purging="age")
+        events = [Passed(9 if each < source else 2 if each == source else 5, 0, batch(each, 1))
+                  for each in range(20)]  # fmt: skip
+        single.receive(1, Pass(tuple(events)))
+        assert named(single) == [Range(source, 1, 1)]
     kept = set()
     for seed in range(20):
         peers = FullMembership(ME, [1, 2, ME], Random(2))

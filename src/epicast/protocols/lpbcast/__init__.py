@@ -6,7 +6,7 @@ Broadcast" (2003).
 
 Once per round a node sends one gossip to `fanout` random neighbours. It carries subscriptions and
 unsubscriptions (`membership.py`), events with their ages (`protocols/notifications.py`), and a
-digest of all the node has delivered (`event_ids.py`). Whatever is kept has a limit:
+digest of what the node has delivered (`event_ids.py`). Whatever is kept has a limit:
 
 * `view` and `subs`: who is heard of enters both; what is too much leaves at random or, optimised,
   by SELECT_PROCESS, which spares those heard of seldom. Every gossip carries the sender's own
@@ -32,11 +32,13 @@ Deviations, and what the paper leaves open:
 * Unsubscriptions carry the rounds they have left, not a timestamp: nodes need no common clock. And
   members have a `life` that grows with every start: a node that comes back at once is not kept out
   by its own unsubscription, nor is one that somebody else has unsubscribed.
-* Events too large for a datagram are announced by id, with their age, and fetched over a connection
-  at once. The source is asked for an event if its address is known, which is so while it is in the
-  view or in `subs`.
+* Events too large for a datagram are announced by id, with their age, asked for with the next round
+  and fetched over a connection. The source is asked for an event if its address is known, which is
+  so while it is in the view or in `subs`.
 * A source is heard of for the first time at some number: see `EventIds`. An event that nobody had
   is not asked for again for a while, however often digests name it.
+* A digest has no room for all sources: half of it is for those that spoke last, and in the rest all
+  take turns. What it says is believed as far as questions go, and no further.
 * The gossip of a round is as many datagrams as its events need, up to `max_datagrams`; events that
   did not fit come first in the next round.
 
@@ -46,7 +48,8 @@ Sources: the stream of a batch is its source, a node id; numbers of a source nev
 that publishes again after a restart goes on where it was.
 
 Invariants: no buffer exceeds its limit; the node is in none of its own; an event is delivered at
-most once while `SeenEvents` holds its bounds; a gossip is no larger than `max_message_bytes`.
+most once while `SeenEvents` holds its bounds; events in the node's own name are its own; a gossip
+is no larger than `max_message_bytes`.
 """
 
 from epicast.protocols.lpbcast.config import LpbcastConfig

@@ -8,7 +8,7 @@ from epicast.protocols.config import ProtocolConfig, check_bounds
 from epicast.protocols.notifications import Purging
 
 _SECOND = 1_000_000_000
-_BOUNDS: dict[str, tuple[float, float]] = {
+BOUNDS: dict[str, tuple[float, float]] = {
     "fanout": (1, 100),
     "gossip_period_ns": (1_000_000, 3600 * _SECOND),
     "gossip_jitter": (0, 0.9),
@@ -124,7 +124,7 @@ class LpbcastConfig(ProtocolConfig, frozen=True, kw_only=True):
     max_gaps: int = 32
     """Holes remembered per publisher."""
     late_events: int = 500
-    """How many events before the first one heard of a publisher are still waited for. Ours: as many
+    """How many events before the first one heard of a publisher are still asked for. Ours: as many
     as others keep to answer with; a publisher may begin with a large batch."""
     settling_rounds: int = 10
     """Rounds after its start in which a node learns from digests what was before its time. Ours."""
@@ -149,7 +149,7 @@ class LpbcastConfig(ProtocolConfig, frozen=True, kw_only=True):
     """Published events that wait for the node to take them up; at this many it has no room."""
 
     def __post_init__(self) -> None:
-        check_bounds(self, _BOUNDS)
+        check_bounds(self, BOUNDS)
         if self.fanout > self.view_size:
             raise ConfigError(
                 f"fanout: {self.fanout} is more than the view_size of {self.view_size}; a node "

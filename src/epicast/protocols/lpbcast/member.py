@@ -142,7 +142,8 @@ class Member(Protocol[LpbcastConfig]):
 
     def _send(
         self, now: int, targets: list[NodeId], message: Message, channel: int, fx: Effects
-    ) -> None:
+    ) -> bool:
+        """Whether it was sent to anybody: the budget may be spent."""
         if self._budget.limited and targets:
             lingering = channel != DATAGRAM
             cost = (connection_cost if lingering else datagram_cost)(message.wire_size())
@@ -152,6 +153,7 @@ class Member(Protocol[LpbcastConfig]):
                 self.timers.set(SETTLE, now + _SETTLE_NS)
         if targets:
             fx.send(targets, message, channel)
+        return bool(targets)
 
     def _arm_round(self, now: int, *, first: bool = False) -> None:
         period = self.config.gossip_period_ns

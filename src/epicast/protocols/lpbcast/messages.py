@@ -97,6 +97,7 @@ GOSSIP_BYTES = FRAME_HEADER_BYTES + MAX_LAYERS * LAYER_BYTES + 1 + 5 * _ARRAY + 
 UNSUBSCRIPTION_BYTES = 1 + 3 * _INT
 EVENT_RANGE_BYTES = 1 + 3 * _INT
 ANNOUNCEMENT_BYTES = 1 + _INT + EVENT_RANGE_BYTES
+DIGEST_RANGE_BYTES = 1 + 2 * _INT
 
 
 def subscription_bytes(subscription: Subscription) -> int:
@@ -108,4 +109,4 @@ def notification_bytes(batch_bytes: int) -> int:
 
 
 def digest_bytes(ranges_beyond: int) -> int:
-    return 1 + 2 * _INT + _ARRAY + ranges_beyond * (1 + 2 * _INT)
+    return 1 + 2 * _INT + _ARRAY + ranges_beyond * DIGEST_RANGE_BYTES

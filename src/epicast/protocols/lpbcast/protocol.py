@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from random import Random
 
 from epicast.core import (
@@ -16,7 +17,7 @@ from epicast.core import (
     Recovered,
     handles,
 )
-from epicast.protocols.event_runs import in_parts, merged, packed
+from epicast.protocols.event_runs import in_parts, packed
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.event_ids import EventIds, well_formed
 from epicast.protocols.lpbcast.member import SETTLE, VIEWS, Member
@@ -65,7 +66,7 @@ class Lpbcast(Member):
             config.max_events, config.max_buffer_bytes, config.purging, config.long_ago_rounds, rng
         )
         self._ids = EventIds(config)
-        self._retrieval = Retrieval(config)
+        self._retrieval = Retrieval(config, self._ids.knows)
         self._store = Store(config)
         self._rate = PublishRate(config, rng)
         self._published = self._delivered = self._duplicates = 0
@@ -170,7 +171,9 @@ class Lpbcast(Member):
     def _publish_batches(self, batches: Iterable[EventBatch], fx: Effects) -> None:
         for batch in batches:
             self._published += batch.rows
-            self._take_in((Notification(0, batch),), self.node.id, fx)
+            new = self._ids.new_ranges(batch.stream, batch.first, batch.last)
+            self._deliver(batch, 0, new, fx)
+            self._purge(fx)
 
     def _take_in(
         self,
@@ -181,7 +184,7 @@ class Lpbcast(Member):
     ) -> None:
         """Phase III of gossip reception: deliver what is new and pass it on, note the ages of the
         rest."""
-        ids, config = self._ids, self.config
+        ids, config, me = self._ids, self.config, self.node.id
         for notification in notifications:
             batch, age = notification.batch, notification.age
             stream, first, last = batch.stream, batch.first, batch.last
@@ -191,9 +194,15 @@ class Lpbcast(Member):
             if age > oldest:
                 fx.drop("implausible age", source, stream, first, last)
                 continue
-            if ids.had(stream, last):  # most end here
+            if ids.had(stream, first, last):  # most end here
                 self._duplicates += batch.rows
                 self._events.raise_age(stream, first, last, age, self._most_older)
+                continue
+            if stream == me:  # what it has published itself was had
+                fx.drop("event in our name", source, stream, first, last)
+                continue
+            if not ids.plausible(stream, last):
+                fx.drop("implausible id", source, stream, first, last)
                 continue
             if batch.payload_bytes > config.max_event_bytes * batch.rows:
                 fx.drop("event too large", source, stream, first, last)
@@ -241,21 +250,30 @@ class Lpbcast(Member):
             if item.age > self._oldest_gossiped:
                 fx.drop("implausible age", source, events.source)
                 continue
+            if not self._ids.plausible(events.source, events.last):
+                fx.drop("implausible id", source, events.source)
+                continue
             last = min(events.last, events.first + self.config.max_retrievals - 1)
             self._events.raise_age(events.source, events.first, last, item.age, self._most_older)
+            if events.source == self.node.id:
+                continue
             for low, high in self._ids.lacking(events.source, events.first, last):
                 self._retrieval.note(events.source, low, high, source, self._round, at_once=True)
 
     def _compare(self, source: NodeId, digest: Sequence[SourceDigest], fx: Effects) -> None:
-        retrieval = self._retrieval
         for item in digest:
             if not well_formed(item):
                 fx.drop("malformed digest", source)
                 continue
-            if retrieval.room <= 0:
-                return
-            for first, last in self._ids.missing(item, retrieval.room):
-                retrieval.note(item.source, first, last, source, self._round)
+            if item.source == self.node.id:  # who knows better
+                continue
+            if not self._ids.plausible(
+                item.source, item.beyond[-1][1] if item.beyond else item.end
+            ):
+                fx.drop("implausible id", source, item.source)
+                continue
+            for first, last in self._ids.missing(item, self.config.max_retrievals):
+                self._retrieval.note(item.source, first, last, source, self._round)
 
     def _retrieve(self, now: int, fx: Effects) -> None:
         if self._retrieval.idle:
@@ -267,8 +285,11 @@ class Lpbcast(Member):
             address = self._membership.address(target)
             if address is not None:
                 fx.know(address)
-            ranges = tuple(EventRange(*item) for item in merged(wanted)[:at_a_time])
-            self._send(now, [target], Retrieve(ranges), DATAGRAM, fx)
+            for start in range(0, len(wanted), at_a_time):
+                part = wanted[start : start + at_a_time]
+                ranges = [EventRange(run[0].source, run[0].first, run[-1].last) for run in part]
+                if self._send(now, [target], Retrieve(tuple(ranges)), DATAGRAM, fx):
+                    self._retrieval.count_asked(chain(*part), self._round)
         if self._retrieval.abandoned > abandoned:
             fx.drop("event retrieved from nobody")
 
@@ -329,6 +350,7 @@ class Lpbcast(Member):
             "purged_young": self._purged_young,
             "stored": len(self._store),
             "sources": self._ids.sources,
+            "sources_forgotten": self._ids.forgotten,
             "retrieving": self._retrieval.events,
             "retrieval_asked": self._retrieval.asked,
             "retrieval_abandoned": self._retrieval.abandoned,

@@ -82,8 +82,10 @@ class PublishRate:
         config = self._config
         if not config.adaptive:
             return
+        capacity = _capacity(config, buffer)
         if number % _WINDOW_ROUNDS == 0:
-            self._previous, self._smallest = self._smallest, config.max_events
+            self._previous, self._smallest = self._smallest, capacity
+        self._smallest = min(self._smallest, capacity)
         critical = config.critical_age_rounds
         seen = buffer.mean_age_beyond(self.smallest_buffer - 1)
         if seen is None:
@@ -98,3 +100,10 @@ class PublishRate:
         ):
             self.rate = min(float(config.max_events), self.rate * _FASTER)
         self._tokens = min(max(1.0, self.rate), self._tokens + self.rate)
+
+
+def _capacity(config: LpbcastConfig, buffer: NotificationBuffer) -> int:
+    """Events there is room for, if all are as large as those that are here now."""
+    if not buffer.bytes:
+        return config.max_events
+    return max(1, min(config.max_events, config.max_buffer_bytes * len(buffer) // buffer.bytes))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 
 from epicast.core import EventBatch, NodeId
 from epicast.core.intervals import IntervalSet
-from epicast.protocols.event_runs import EventRun, IdRange, RunIndex, limited
+from epicast.protocols.event_runs import EventRun, RunIndex, limited
 from epicast.protocols.lpbcast.config import LpbcastConfig
 from epicast.protocols.lpbcast.event_ids import EventIds
 from epicast.protocols.lpbcast.messages import EventRange, Notification
@@ -47,12 +48,21 @@ class _Missing:
 
 
 class Retrieval:
-    """Bounded: what does not fit is heard of again in the next digest."""
+    """Bounded: what does not fit is heard of again in the next digest.
 
-    __slots__ = ("_given_up", "_left_alone", "_max", "_missing", "_wait", "abandoned", "asked",
-                 "events")  # fmt: skip
+    Sources share the room. Where there is too little, the one with most of it leaves one with less
+    half of what it has more. Sources that no event has come of, which anybody can make up, have
+    half of the room together.
+    """
 
-    def __init__(self, config: LpbcastConfig) -> None:
+    __slots__ = ("_given_up", "_held", "_left_alone", "_max", "_missing", "_wait", "abandoned",
+                 "asked", "events", "knows")  # fmt: skip
+
+    def __init__(self, config: LpbcastConfig, knows: Callable[[int], bool]) -> None:
+        """`knows`: whether any event of a source has come."""
+        self.knows = knows
+        self._held: dict[int, int] = {}
+        """By source, how many events are looked for."""
         self._missing: list[_Missing] = []
         self._given_up: deque[_Missing] = deque()
         """What nobody had, remembered for as long again as it is left alone."""
@@ -69,28 +79,60 @@ class Retrieval:
     def idle(self) -> bool:
         return not self._missing and not self._given_up
 
-    @property
-    def room(self) -> int:
-        return self._max - self.events
-
     def note(
         self, source: int, first: int, last: int, informant: NodeId, at_round: int, *,
         at_once: bool = False,
     ) -> None:  # fmt: skip
         """`informant` has events that we lack."""
-        if self.room <= 0:
-            return
         known = self._left_alone.setdefault(source, IntervalSet())
         since = at_round + (0 if at_once else self._wait)
         # What is newest first, where not all of it finds room.
         for low, high in reversed(known.missing(first, last)):
-            low = max(low, high - self.room + 1)
+            granted = self._grant(source, high - low + 1)
+            if not granted:
+                return
+            low = high - granted + 1
             known.add(low, high)
             rest = self._next_rest(source, low, high)
             self._missing.append(_Missing(source, low, high, informant, since, rest))
-            self.events += high - low + 1
-            if self.room <= 0:
-                return
+            self._hold(source, granted)
+
+    def _hold(self, source: int, more: int) -> None:
+        self.events += more
+        self._held[source] = self._held.get(source, 0) + more
+
+    def _grant(self, source: int, wanted: int) -> int:
+        """For how many events there is room, if others make some."""
+        if not self.knows(source):
+            strangers = [each for each in self._held if not self.knows(each)]
+            wanted = self._fit(source, wanted, strangers, max(1, self._max // 2))
+        return self._fit(source, wanted, list(self._held), self._max)
+
+    def _fit(self, source: int, wanted: int, others: list[int], limit: int) -> int:
+        held = self._held
+        free = limit - sum(held[each] for each in others)
+        while free < wanted and others:
+            most = max(others, key=held.__getitem__)
+            surplus = min(wanted - free, (held[most] - held.get(source, 0) - free) // 2)
+            if surplus <= 0:
+                break
+            self._make_way(most, surplus)
+            free += surplus
+        return max(0, min(wanted, free))
+
+    def _make_way(self, source: int, surplus: int) -> None:
+        """So many events of a source are looked for no more, those first that were noted last; they
+        are left alone until the next round."""
+        self._hold(source, -surplus)
+        kept = []
+        for missing in reversed(self._missing):
+            if missing.source == source and surplus:
+                gone = min(surplus, missing.events)
+                surplus -= gone
+                missing.first += gone
+            if missing.events:
+                kept.append(missing)
+        self._missing = kept[::-1]
 
     def due(
         self,
@@ -98,36 +140,46 @@ class Retrieval:
         ids: EventIds,
         anybody: Callable[[], NodeId | None],
         can_reach: Callable[[NodeId], bool],
-    ) -> dict[NodeId, list[IdRange]]:
-        """Whom to ask for what now. What has come by itself, or is to be had from nobody, is
-        dropped from the list."""
-        questions: dict[NodeId, list[IdRange]] = {}
+    ) -> dict[NodeId, list[list[_Missing]]]:
+        """Whom to ask for what now, as ranges of events that follow each other; `count_asked` must
+        follow for those that were. What has come by itself, or is to be had from nobody, is dropped
+        from the list."""
+        questions: dict[NodeId, list[_Missing]] = {}
         kept: list[_Missing] = []
         for missing in self._still_missing(ids):
             if missing.since > at_round:
                 kept.append(missing)
                 continue
-            missing.since = at_round + 1
             target: NodeId | None = None
-            while target is None and missing.stage < NOBODY:
+            while missing.stage < NOBODY:
                 if missing.stage == INFORMANT:
                     target = missing.informant
                 elif missing.stage == ANYBODY:
                     target = anybody()
                 elif can_reach(missing.source):
                     target = missing.source
+                if target is not None:
+                    break
                 missing.stage += 1
             if target is None:
                 self._give_up(missing, at_round)
             else:
                 kept.append(missing)
-                asked = (missing.source, missing.first, missing.last)
-                questions.setdefault(target, []).append(asked)
-                self.asked += missing.events
+                questions.setdefault(target, []).append(missing)
         self._missing = kept
-        self.events = sum(missing.events for missing in kept)
+        self.events = 0
+        self._held = {}
+        for missing in kept:
+            self._hold(missing.source, missing.events)
         self._forget_what_was_given_up(at_round)
-        return questions
+        return {target: _ranges(wanted) for target, wanted in questions.items()}
+
+    def count_asked(self, wanted: Iterable[_Missing], at_round: int) -> None:
+        """Somebody was asked for them: the next one is after that, if there is no answer."""
+        for missing in wanted:
+            missing.stage += 1
+            missing.since = at_round + 1
+            self.asked += missing.events
 
     def _still_missing(self, ids: EventIds) -> list[_Missing]:
         still = []
@@ -144,7 +196,8 @@ class Retrieval:
         missing.since = at_round + missing.rest
         self._given_up.append(missing)
         if len(self._given_up) > self._max:
-            self._given_up.popleft()
+            strangers = (item for item in self._given_up if not self.knows(item.source))
+            self._given_up.remove(next(strangers, self._given_up[0]))
 
     def _forget_what_was_given_up(self, at_round: int) -> None:
         """And say anew what is not to be looked for."""
@@ -170,6 +223,18 @@ class Retrieval:
             if item.source == source and item.first <= last and first <= item.last
         ]
         return min(_LONGEST_REST, max(rests, default=_FIRST_REST))
+
+
+def _ranges(wanted: list[_Missing]) -> list[list[_Missing]]:
+    """Those that follow each other together."""
+    ranges: list[list[_Missing]] = []
+    for item in sorted(wanted, key=attrgetter("source", "first")):
+        before = ranges[-1][-1] if ranges else None
+        if before is not None and (before.source, before.last + 1) == (item.source, item.first):
+            ranges[-1].append(item)
+        else:
+            ranges.append([item])
+    return ranges
 
 
 class Store:
