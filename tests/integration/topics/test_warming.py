@@ -23,7 +23,7 @@ def compiled():
     }
 
 async def exchange():
-    period = 20_000_000
+    period = 100_000_000  # a connection for what is large is made within the rounds it is sent in
     config = epicast.EptoConfig(
         round_period_ns=period, min_round_ns=period, shuffle_period_ns=period
     )
@@ -40,6 +40,8 @@ async def exchange():
             while seen < 8:
                 item = await subscription.get(timeout=20)
                 assert item is not None
+                if isinstance(item, epicast.Gap):  # on a machine that is busy with something else
+                    seen += item.events
                 seen += isinstance(item, epicast.Event)
 
 warm_up()
