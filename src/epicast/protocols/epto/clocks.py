@@ -71,9 +71,9 @@ class LogicalClock:
         """What others are told of it, 0: nothing."""
         return self.highest if self._begun else 0
 
-    def believable(self, wall: int) -> tuple[int, int]:
-        """The least and the most that others' clocks may say."""
-        return 0, LAST_LOGICAL
+    def is_believable(self, clock: int, wall: int) -> bool:
+        """Whether somebody's clock may say this."""
+        return 0 <= clock <= LAST_LOGICAL
 
     def latest(self, wall: int) -> int:
         """Timestamps above this are refused."""
@@ -102,12 +102,13 @@ class LogicalClock:
         self._clocks.clear()
         return self.highest
 
-    def hear_clock(self, peer: NodeId, clock: int, wall: int) -> None:
-        """Somebody's counter stands at this."""
+    def hear_clock(self, peer: NodeId, clock: int, wall: int) -> bool:
+        """Somebody's counter stands at this. Whether ours is set right for it: never."""
         if not self._begun:
             self._clocks.hear(peer, clock)
         elif clock <= self.latest(wall):
             self.hear(clock)
+        return False
 
     @property
     def correction(self) -> int:
@@ -146,8 +147,8 @@ class GlobalClock:
     def told(self, wall: int) -> int:
         return wall
 
-    def believable(self, wall: int) -> tuple[int, int]:
-        return max(0, wall - CENTURY_NS), wall + CENTURY_NS
+    def is_believable(self, clock: int, wall: int) -> bool:
+        return clock >= 0 and -CENTURY_NS <= clock - wall <= CENTURY_NS
 
     def latest(self, wall: int) -> int:
         return wall + self._correction + self._max_ahead
@@ -165,15 +166,17 @@ class GlobalClock:
         self.highest = max(wall + self._correction, newest)
         return self.highest
 
-    def hear_clock(self, peer: NodeId, clock: int, wall: int) -> None:
+    def hear_clock(self, peer: NodeId, clock: int, wall: int) -> bool:
         """Somebody's clock shows this when ours shows `wall`. If most are off by more than is
         allowed, it is ours that is: it follows the one in the middle. If there are two halves, as
         in a system of two, that which is ahead follows the other, but not at once: who has heard of
-        one node only may have heard of the one that is wrong."""
+        one node only may have heard of the one that is wrong. Whether ours was set right."""
         ahead = clock - wall
         self._ahead.hear(peer, ahead)
-        if abs(ahead) > self._max_ahead or self._correction:
+        before = self._correction
+        if abs(ahead) > self._max_ahead or before:
             self._follow_the_middle()
+        return self._correction != before
 
     def _follow_the_middle(self) -> None:
         clocks = sorted([0, *self._ahead.values()])

@@ -16,18 +16,21 @@ class Inbox:
     before it is needed: what is known then stays in the processor's cache while one ball after the
     other is compared with it."""
 
-    __slots__ = ("_balls", "_bytes", "latest")
+    __slots__ = ("_balls", "_bytes")
 
     def __init__(self) -> None:
         self._balls: list[tuple[NodeId, Ball]] = []
         self._bytes = 0
-        self.latest = 0
+
+    @property
+    def latest(self) -> int:
         """No timestamp in it is later, if balls are what they should be."""
+        ends = ((8 * ball.entries, ball.columns) for _, ball in self._balls)
+        last = (int.from_bytes(columns[end - 8 : end], "little") for end, columns in ends)
+        return max(last, default=0)
 
     def add(self, source: NodeId, ball: Ball) -> bool:
         """Whether it is full now."""
-        at = 8 * ball.entries
-        self.latest = max(self.latest, int.from_bytes(ball.columns[at - 8 : at], "little"))
         self._balls.append((source, ball))
         self._bytes += len(ball.columns)
         return len(self._balls) >= _MAX_BALLS or self._bytes >= _MAX_BYTES
@@ -44,5 +47,5 @@ class Inbox:
                 too_late += refused
                 fx.drop("timestamp too far ahead", source)
         self._balls.clear()
-        self._bytes = self.latest = 0
+        self._bytes = 0
         return too_late

@@ -18,12 +18,13 @@ def fault_of(ball: Ball, clock: Clock, wall: int) -> str:
     entries, content = ball.entries, len(ball.columns)
     if entries < 0 or content < ENTRY_BYTES * entries or (content and not entries):
         return "malformed ball"
-    if not is_number(ball.published):
+    if not 0 <= ball.published <= MAX_NUMBER:
         return "implausible number"
-    earliest, latest = clock.believable(wall)
-    if not (0 <= ball.published_at <= latest and 0 <= ball.first_at <= latest):
+    if ball.published_at and not clock.is_believable(ball.published_at, wall):
         return "implausible timestamp"
-    if ball.wall and not earliest <= ball.wall <= latest:
+    if ball.first_at and not 0 < ball.first_at <= ball.published_at:
+        return "implausible timestamp"
+    if ball.wall and not clock.is_believable(ball.wall, wall):
         return "implausible clock"
     if not 0 <= ball.latency <= _LONGEST_LATENCY_NS:
         return "implausible latency"

@@ -192,15 +192,15 @@ class Epto(Protocol[EptoConfig]):
             return
         self._heard += 1
         clock = ball.wall or (ball.published_at if self.config.clock == "logical" else 0)
-        if clock:
-            self._hear_clock(now, source, clock, fx)
+        if clock and self._clock.hear_clock(source, clock, wall):
+            self._set_right(now, fx)
         if ball.latency:
             self.pace.hear(source, ball.latency)
         if self._size is not None and not self._size.hear(ball.epoch, ball.minima, ball.size):
             fx.drop("malformed size", source)
         if ball.entries and self._inbox.add(source, ball):
             self._take_in_balls(wall, fx)
-        if self._is_news(source, ball):
+        if ball.published and self._beginning.over and self._is_news(source, ball):
             gaps = self._sources.word(
                 source, ball.published, ball.published_at, ball.first_at, self._store
             )
@@ -208,18 +208,15 @@ class Epto(Protocol[EptoConfig]):
 
     def _is_news(self, source: NodeId, ball: Ball) -> bool:
         """Whether what the sender says of its events may tell of holes."""
-        if not ball.published or not self._beginning.over:
-            return False
         passed = ball.published_at < self._store.last[0]
         return passed or self._sources.is_news(source, ball.first_at)
 
-    def _hear_clock(self, now: int, source: NodeId, clock: int, fx: Effects) -> None:
-        wall = now + fx.wall_offset
-        self._clock.hear_clock(source, clock, wall)
-        if self._beginning.over:
-            latest = self._clock.latest(wall)
-            if self._clock.highest > latest or self._store.last[0] > latest:
-                self._begin_anew(now, fx)
+    def _set_right(self, now: int, fx: Effects) -> None:
+        """Our clock was."""
+        latest = self._clock.latest(now + fx.wall_offset)
+        is_beyond = self._clock.highest > latest or self._store.last[0] > latest
+        if self._beginning.over and is_beyond:
+            self._begin_anew(now, fx)
 
     def _take_in_balls(self, wall: int, fx: Effects) -> None:
         """Only what is accepted raises our clock: what is refused must not hold up our events."""
