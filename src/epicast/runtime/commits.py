@@ -229,12 +229,14 @@ class Commits:
         """The group was written, but for some streams; tell everybody."""
         self._bytes -= group.size
         ends: dict[int, int] = {}
+        told: set[int] = set()  # also of streams of which something later was not even tried
         for batch in group.appends:
             stream = batch.stream
             if stream not in failures:
                 if isinstance(batch, EventBatch):
                     ends[stream] = batch.last
-            elif stream not in group.refused:
+            elif stream not in told:
+                told.add(stream)
                 group.refused.add(stream)
                 self._failed[stream] = (batch.epoch, batch.first)
                 self._answer(AppendFailed(stream, batch.first, failures[stream]))

@@ -138,6 +138,47 @@ def test_failed_commit_is_told_and_nothing_follows_it(run: Run) -> None:
     run(main())
 
 
+class FailingStorage(MemoryStorage):
+    """No commit succeeds; each fails when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failing = asyncio.Semaphore(0)
+        self.commits: list[list[int]] = []
+
+    async def commit(self, appends: Sequence[EventBatch], saves: Mapping[str, bytes]) -> Failures:
+        self.commits.append([b.first for b in appends])
+        await self.failing.acquire()
+        raise StorageError("full")
+
+
+def test_who_tries_again_is_told_even_if_something_later_was_not_tried(run: Run) -> None:
+    """Both are in the same commit: what came behind the failure, and what begins where it was."""
+
+    async def main() -> None:
+        storage = FailingStorage()
+        async with node(1, storage=storage) as one:
+            one.do(lambda fx: fx.append(batch(1, 3)))
+            await eventually(lambda: storage.commits == [[1]])
+            one.do(lambda fx: fx.append(batch(1, stream=9)))
+            storage.failing.release()
+            await eventually(lambda: storage.commits == [[1], [1]])
+            one.do(lambda fx: fx.append(batch(4)), lambda fx: fx.append(batch(1, 3)))
+            await turns()
+            storage.failing.release()
+            await eventually(lambda: len(storage.commits) == 3)
+            storage.failing.release()
+            await eventually(lambda: len(one.log) == 4)
+            assert one.log == [
+                ("append failed", 4, 1, "full"),
+                ("append failed", 9, 1, "full"),
+                ("append failed", 4, 4, "an append before it failed"),
+                ("append failed", 4, 1, "full"),
+            ]
+
+    run(main())
+
+
 def test_append_without_storage_fails(run: Run) -> None:
     async def main() -> None:
         async with node(2) as two, node(1, [two.peer]) as one:
