@@ -145,6 +145,7 @@ def run_orders(seed: int, *, early: bool = False) -> dict[int, Node]:
     )
     nodes = {identity: Node(identity, ids, config, rng) for identity in ids}
     loss, slowest = rng.choice((0.0, 0.0, 0.2, 0.6)), rng.choice((0.3, 1.0, 4.0, 10.0))
+    twice = rng.choice((0.0, 0.0, 0.3))
     publish_until = rng.randint(3, 10) * PERIOD
     agenda: list[tuple[int, int, int, object]] = []
     sequence = 0
@@ -174,17 +175,20 @@ def run_orders(seed: int, *, early: bool = False) -> dict[int, Node]:
             _compare(node, ball, new)
             for targets, message in balls(node):
                 for target in targets:
-                    if rng.random() >= loss:
+                    while rng.random() >= loss:
                         delay = int(rng.random() * slowest * PERIOD)
-                        at(now + delay, target, message)
+                        at(now + delay, target, (identity, message))
+                        if rng.random() >= twice:
+                            break
             node.collect()
             if early:
                 node.check_readers(wall, new)
             at(now + int(node.period * rng.uniform(0.8, 1.2)), identity, "round")
         else:
-            assert isinstance(what, Ball)
-            node.model.receive(wall, entries(what), what.wall)
-            node.protocol.on_messages(now, 1, (what,), node.fx)
+            assert isinstance(what, tuple)
+            sender, message = what
+            node.model.receive(wall, entries(message), message.wall)
+            node.protocol.on_messages(now, sender, (message,), node.fx)
             node.collect()
     _judge(nodes)
     return nodes
