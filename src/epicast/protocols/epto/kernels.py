@@ -27,6 +27,7 @@ from epicast.protocols.epto.layout import (
     USED,
     Bytes,
     Ints,
+    Places,
     compiled,
 )
 
@@ -166,7 +167,7 @@ def absorb(
 
 
 @compiled
-def packed_size(rows: Ints, ids: Ints) -> int:
+def packed_size(rows: Places, ids: Ints) -> int:
     total = ENTRY_BYTES * len(rows)
     for i in rows:
         total += ids[i, 3] & SIZE_MASK
@@ -174,7 +175,7 @@ def packed_size(rows: Ints, ids: Ints) -> int:
 
 
 @compiled
-def pack(rows: Ints, ids: Ints, heard: Bytes, at: Ints, arena: Bytes, ball: Bytes) -> None:
+def pack(rows: Places, ids: Ints, heard: Bytes, at: Ints, arena: Bytes, ball: Bytes) -> None:
     """Those entries as the columns of a ball."""
     n = len(rows)
     table = ball[: 32 * n].view(np.int64)
@@ -214,7 +215,7 @@ def measure(low: int, high: int, ids: Ints, at: Ints, arena: Bytes) -> tuple[int
         rows = ids[i, 3] >> 32
         events += rows
         data += _content(arena, at[i], rows, ids[i, 3] & SIZE_MASK)
-    return events, data
+    return int(events), int(data)
 
 
 @compiled

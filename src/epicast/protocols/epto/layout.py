@@ -47,4 +47,14 @@ largest timestamp it has taken."""
 STATE = 11
 
 Ints = NDArray[np.int64]
+Places = NDArray[np.int32]
+"""Of entries among the columns."""
 Bytes = NDArray[np.uint8]
+
+
+def room_for(count: int) -> int:
+    """How long to make an array for so many things: one of eight lengths between a power of two and
+    the next. Pieces of memory of all sizes, thousands of times per second, keep the allocator
+    looking for longer than they are used."""
+    step = 1 << max(0, count.bit_length() - 4)
+    return max(1, (count + step - 1) // step * step)

@@ -14,57 +14,109 @@ from epicast.protocols.epto.layout import (
     SIZE_MASK,
     Bytes,
     Ints,
+    Places,
     compiled,
 )
 
 
 @compiled
+def _is_before(ids: Ints, i: int, j: int) -> bool:
+    """Whether the one entry is before the other in the order."""
+    time = ids[i, 0]
+    return bool(time < ids[j, 0] or (time == ids[j, 0] and ids[i, 1] < ids[j, 1]))
+
+
+@compiled
+def _end_of_run(ids: Ints, places: Places, at: int, end: int) -> int:
+    """How far entries ascend from there on."""
+    while at + 1 < end and not _is_before(ids, places[at + 1], places[at]):
+        at += 1
+    return at + 1
+
+
+@compiled
+def _sort(ids: Ints, places: Places, spare: Places) -> None:
+    """Put entries in order. They came in balls, each of which ascends: neighbouring runs that do
+    are made one, two by two, until there is only one left."""
+    count = len(places)
+    while _end_of_run(ids, places, 0, count) < count:
+        low = 0
+        while low < count:
+            middle = _end_of_run(ids, places, low, count)
+            if middle == count:
+                break
+            high = _end_of_run(ids, places, middle, count)
+            run = middle - low
+            spare[:run] = places[low:middle]
+            left = 0
+            right = middle
+            for write in range(low, high):
+                if right == high:
+                    from_left = True
+                else:
+                    from_left = left < run and not _is_before(ids, places[right], spare[left])
+                if from_left:
+                    places[write] = spare[left]
+                    left += 1
+                else:
+                    places[write] = places[right]
+                    right += 1
+            low = high
+
+
+@compiled
 def merge(
     round_number: int,
-    fresh_ids: Ints,
-    fresh_heard: Bytes,
-    fresh_at: Ints,
     ids: Ints,
     born: Ints,
     spoken: Ints,
     heard: Bytes,
     at: Ints,
     state: Ints,
-    late: Ints,
+    fresh: Ints,
+    places: Places,
+    late: Places,
 ) -> int:
-    """Put new entries, in order, in their places among the others. Returns how many of them the
-    order has passed already; `late` gets their places."""
-    fresh = len(fresh_at)
-    i = state[COUNT] - 1
-    write = state[COUNT] + fresh - 1
+    """Put new entries in their places among the others. Returns how many of them the order has
+    passed already; `late` gets their places. `fresh`, with six columns, and `places` have room for
+    what is new."""
+    count = state[FRESH]
+    first = state[COUNT]
+    for k in range(count):
+        places[k] = first + k
+    _sort(ids, places[:count], late)
+    for k in range(count):
+        i = places[k]
+        for column in range(4):
+            fresh[k, column] = ids[i, column]
+        fresh[k, 4] = heard[i]
+        fresh[k, 5] = at[i]
+    i = first - 1
+    write = first + count - 1
     passed = 0
-    for k in range(fresh - 1, -1, -1):
-        time = fresh_ids[k, 0]
-        source = fresh_ids[k, 1]
+    for k in range(count - 1, -1, -1):
+        time = fresh[k, 0]
+        source = fresh[k, 1]
         while i >= 0 and (ids[i, 0] > time or (ids[i, 0] == time and ids[i, 1] > source)):
-            ids[write, 0] = ids[i, 0]
-            ids[write, 1] = ids[i, 1]
-            ids[write, 2] = ids[i, 2]
-            ids[write, 3] = ids[i, 3]
+            for column in range(4):
+                ids[write, column] = ids[i, column]
             born[write] = born[i]
             spoken[write] = spoken[i]
             heard[write] = heard[i]
             at[write] = at[i]
             i -= 1
             write -= 1
-        ids[write, 0] = time
-        ids[write, 1] = source
-        ids[write, 2] = fresh_ids[k, 2]
-        ids[write, 3] = fresh_ids[k, 3]
-        heard[write] = fresh_heard[k]
+        for column in range(4):
+            ids[write, column] = fresh[k, column]
+        heard[write] = fresh[k, 4]
+        at[write] = fresh[k, 5]
         born[write] = round_number
         spoken[write] = round_number
-        at[write] = fresh_at[k]
         if time < state[LAST_TIME] or (time == state[LAST_TIME] and source <= state[LAST_SOURCE]):
             late[passed] = write
             passed += 1
         write -= 1
-    state[COUNT] += fresh
+    state[COUNT] += count
     state[FRESH] = 0
     state[PASSED] += passed
     return passed
@@ -103,7 +155,7 @@ def deliverable(
 
 @compiled
 def relayed(
-    round_number: int, ttl: int, repeat: bool, born: Ints, heard: Bytes, state: Ints, rows: Ints
+    round_number: int, ttl: int, repeat: bool, born: Ints, heard: Bytes, state: Ints, rows: Places
 ) -> int:
     """The entries of the next ball: those heard of since the last one, neither too often nor known
     to be older than `ttl`; with `repeat` also those heard of before that are waiting."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epicast.protocols.epto.layout import Ints, compiled
+from epicast.protocols.epto.layout import Ints, Places, compiled
 
 
 @compiled
@@ -29,7 +29,7 @@ def note(
 
 @compiled
 def note_late(
-    places: Ints,
+    places: Places,
     ids: Ints,
     table: Ints,
     used: Ints,

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from epicast.core import NodeId
 from epicast.protocols.epto.entries import gaps_of, signed
+from epicast.protocols.epto.layout import room_for
 from epicast.protocols.epto.store import EventStore
 
 _FEW = 64
@@ -34,7 +35,8 @@ class Sources:
     quiet for longest is forgotten; the next event of such a one is taken for its first.
     """
 
-    __slots__ = ("_k", "_max", "_table", "_used", "_whole", "complete_after", "forgotten", "start")
+    __slots__ = ("_gaps", "_k", "_max", "_table", "_used", "_whole", "complete_after", "forgotten",
+                 "start")  # fmt: skip
 
     def __init__(self, max_sources: int) -> None:
         from epicast.protocols.epto import source_kernels
@@ -43,6 +45,8 @@ class Sources:
         self._max = max_sources
         self._table = np.zeros((_FEW, 4), dtype=np.int64)
         self._used = np.zeros(1, dtype=np.int64)
+        self._gaps = np.empty((_FEW, 3), dtype=np.int64)
+        """What is missing, while it is looked for."""
         self._whole: set[NodeId] = set()
         """Publishers that have said that they began after us."""
         self.forgotten = 0
@@ -57,24 +61,27 @@ class Sources:
     def delivered(self, store: EventStore, low: int, high: int) -> Gaps:
         """Entries low..high-1 of the store are; what is missing before them."""
         self._make_room(high - low, store)
-        gaps = np.empty((high - low, 3), dtype=np.int64)
         found = self._k.note(
             low, high, store.columns(0, high), self._table, self._used, store.round, self.start,
-            gaps,
+            self._room_for_gaps(high - low),
         )  # fmt: skip
-        return gaps_of(gaps[:found]) if found else []
+        return gaps_of(self._gaps[:found]) if found else []
 
     def came_late(self, store: EventStore, places: Any) -> Gaps:
         """Entries that the order has passed: those of them that were not delivered."""
         if not len(places):
             return []
         self._make_room(len(places), store)
-        gaps = np.empty((len(places), 3), dtype=np.int64)
         found = self._k.note_late(
             places, store.columns(0, store.entries), self._table, self._used, store.round,
-            self.start, gaps,
+            self.start, self._room_for_gaps(len(places)),
         )  # fmt: skip
-        return gaps_of(gaps[:found]) if found else []
+        return gaps_of(self._gaps[:found]) if found else []
+
+    def _room_for_gaps(self, count: int) -> Any:
+        if count > len(self._gaps):
+            self._gaps = np.empty((room_for(count), 3), dtype=np.int64)
+        return self._gaps
 
     def is_news(self, source: int, first_time: int) -> bool:
         """Whether it is the first time that a publisher says it began after us."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from epicast.protocols.epto.layout import (
     SIZE_MASK,
     STATE,
     USED,
+    room_for,
 )
 
 _FEW_ENTRIES = 64
@@ -150,7 +151,7 @@ class EventStore:
 
     def _compact(self, more_bytes: int) -> None:
         state = self._state
-        arena = np.empty(2 * (int(state[LIVE]) + more_bytes) + _FEW_BYTES, dtype=np.uint8)
+        arena = np.empty(room_for(2 * (int(state[LIVE]) + more_bytes) + _FEW_BYTES), dtype=np.uint8)
         self._k.compact(self._ids, self._at, self._arena, state, arena)
         self._arena = arena
 
@@ -170,7 +171,7 @@ class EventStore:
         times_at = HEADER_BYTES + RUN_BYTES * (high - low)
         offsets_at = times_at + 8 * events
         data_at = offsets_at + 4 * (2 * events + 1)
-        whole = np.empty(data_at + nbytes, dtype=np.uint8)
+        whole = np.empty(room_for(data_at + nbytes), dtype=np.uint8)[: data_at + nbytes]
         HEADER.pack_into(
             whole.data, 0, VERSION, 0, 0, events, ORDER_STREAM, 0, high - low, position,
             position + events - 1, 0, nbytes,
@@ -183,7 +184,7 @@ class EventStore:
             whole[data_at:],
         )  # fmt: skip
         whole.flags.writeable = False
-        return EventBatch.decode(whole.data)
+        return EventBatch.decode(whole.data, trusted=True)
 
     def pass_by(self, high: int) -> None:
         """Everything below `high` is delivered."""
@@ -206,7 +207,7 @@ class EventStore:
         """The places of the entries that are, what is new included once it is merged."""
         count = int(self._state[COUNT])
         first = int(np.searchsorted(self._ids[:count, 0], time, side="right"))
-        return np.arange(max(first, int(self._state[PASSED])), count)
+        return np.arange(max(first, int(self._state[PASSED])), count, dtype=np.int32)
 
     def forget_after(self, time: int) -> None:
         """Nothing later than `time` is known here, nor was."""
@@ -246,13 +247,13 @@ class EventStore:
         fresh = int(state[FRESH])
         if not fresh:
             return ()
-        count = int(state[COUNT])
-        new = slice(count, count + fresh)
-        order = _ascending(self._ids[new, 0], self._ids[new, 1]) + count
-        late = np.empty(fresh, dtype=np.int64)
+        room = room_for(fresh)
+        # One piece of memory: to find room takes longer than to fill it.
+        spare = np.empty(14 * room, dtype=np.int32)
+        late = spare[13 * room :]
         found = self._rounds.merge(
-            self.round, self._ids[order], self._heard[order], self._at[order], self._ids,
-            self._born, self._spoken, self._heard, self._at, state, late,
+            self.round, self._ids, self._born, self._spoken, self._heard, self._at, state,
+            spare[: 12 * room].view(np.int64).reshape(room, 6), spare[12 * room : 13 * room], late,
         )  # fmt: skip
         self._indexed = False
         return late[:found]
@@ -260,7 +261,7 @@ class EventStore:
     def next_ball(self, ttl: int, max_bytes: int, repeat: bool) -> list[tuple[int, bytes]]:
         """What is passed on in this round, in as few parts as have at most so many bytes (or one
         entry): their entries and columns."""
-        rows = np.empty(self.entries, dtype=np.int64)
+        rows = np.empty(room_for(self.entries), dtype=np.int32)
         rows = rows[: self._relayed(ttl, repeat, rows)]
         if not len(rows):
             return []
@@ -284,9 +285,10 @@ class EventStore:
         return found
 
     def _packed(self, rows: Any, size: int) -> bytes:
-        ball = np.empty(size, dtype=np.uint8)
+        ball = np.empty(room_for(size), dtype=np.uint8)[:size]
         self._k.pack(rows, self._ids, self._heard, self._at, self._arena, ball)
-        return ball.tobytes()
+        ball.flags.writeable = False
+        return cast(bytes, ball.data)  # a view serves as well, and nothing is copied
 
     def end_round(self, sent: bool) -> None:
         """`sent`: the ball of this round has gone to somebody."""
@@ -327,13 +329,3 @@ class EventStore:
             raise InvariantViolation(f"{self.taken_entries} entries, {self.taken_bytes} bytes")
         if live != state[LIVE] or everything > self._max_entries or live > self._max_bytes:
             raise InvariantViolation(f"{count} entries of {live} bytes, counted {state[LIVE]}")
-
-
-def _ascending(times: NDArray[Any], sources: NDArray[Any]) -> NDArray[Any]:
-    """The order by time, then source. Balls bring times in runs that ascend, which are quick to
-    sort; sources come in no order at all and matter only where times are the same."""
-    order = np.argsort(times, kind="stable")
-    ordered = times[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        order = np.lexsort((sources, times))
-    return order
