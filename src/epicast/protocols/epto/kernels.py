@@ -155,8 +155,7 @@ def absorb(
         ids[total, 3] = rows << 32 | size
         heard[total] = age
         at[total] = start
-        for b in range(size):
-            arena[start + b] = ball[content + begin + b]
+        arena[start : start + size] = ball[content + begin : content + end]
         state[USED] = start + size
         state[LIVE] += size
         state[NEWEST] = max(state[NEWEST], time)
@@ -186,10 +185,9 @@ def pack(rows: Places, ids: Ints, heard: Bytes, at: Ints, arena: Bytes, ball: By
         table[n + k] = ids[i, 1]
         table[2 * n + k] = ids[i, 2]
         ball[32 * n + k] = heard[i]
-        start = at[i]
-        for b in range(ids[i, 3] & SIZE_MASK):
-            ball[offset] = arena[start + b]
-            offset += 1
+        size = ids[i, 3] & SIZE_MASK
+        ball[offset : offset + size] = arena[at[i] : at[i] + size]
+        offset += size
         table[3 * n + k] = ids[i, 3] >> 32 << 32 | offset - ENTRY_BYTES * n
 
 
@@ -198,11 +196,10 @@ def compact(ids: Ints, at: Ints, arena: Bytes, state: Ints, target: Bytes) -> No
     """Copy the bytes of the entries to an arena of their own, in order."""
     used = 0
     for i in range(state[COUNT] + state[FRESH]):
-        start = at[i]
+        size = ids[i, 3] & SIZE_MASK
+        target[used : used + size] = arena[at[i] : at[i] + size]
         at[i] = used
-        for b in range(ids[i, 3] & SIZE_MASK):
-            target[used] = arena[start + b]
-            used += 1
+        used += size
     state[USED] = used
 
 
@@ -253,7 +250,6 @@ def unfold(
             offsets[2 * event + 1] = bound + key
             bound += key + payload
             event += 1
-        for b in range(bound - end):
-            data[end + b] = arena[begin + b]
+        data[end:bound] = arena[begin : begin + bound - end]
         end = bound
     offsets[2 * event] = end

@@ -20,51 +20,6 @@ from epicast.protocols.epto.layout import (
 
 
 @compiled
-def _is_before(ids: Ints, i: int, j: int) -> bool:
-    """Whether the one entry is before the other in the order."""
-    time = ids[i, 0]
-    return bool(time < ids[j, 0] or (time == ids[j, 0] and ids[i, 1] < ids[j, 1]))
-
-
-@compiled
-def _end_of_run(ids: Ints, places: Places, at: int, end: int) -> int:
-    """How far entries ascend from there on."""
-    while at + 1 < end and not _is_before(ids, places[at + 1], places[at]):
-        at += 1
-    return at + 1
-
-
-@compiled
-def _sort(ids: Ints, places: Places, spare: Places) -> None:
-    """Put entries in order. They came in balls, each of which ascends: neighbouring runs that do
-    are made one, two by two, until there is only one left."""
-    count = len(places)
-    while _end_of_run(ids, places, 0, count) < count:
-        low = 0
-        while low < count:
-            middle = _end_of_run(ids, places, low, count)
-            if middle == count:
-                break
-            high = _end_of_run(ids, places, middle, count)
-            run = middle - low
-            spare[:run] = places[low:middle]
-            left = 0
-            right = middle
-            for write in range(low, high):
-                if right == high:
-                    from_left = True
-                else:
-                    from_left = left < run and not _is_before(ids, places[right], spare[left])
-                if from_left:
-                    places[write] = spare[left]
-                    left += 1
-                else:
-                    places[write] = places[right]
-                    right += 1
-            low = high
-
-
-@compiled
 def merge(
     round_number: int,
     ids: Ints,
@@ -73,20 +28,17 @@ def merge(
     heard: Bytes,
     at: Ints,
     state: Ints,
+    ascending: Ints,
     fresh: Ints,
-    places: Places,
     late: Places,
 ) -> int:
-    """Put new entries in their places among the others. Returns how many of them the order has
-    passed already; `late` gets their places. `fresh`, with six columns, and `places` have room for
-    what is new."""
+    """Put new entries, which are `ascending` in that order, in their places among the others.
+    Returns how many of them the order has passed already; `late` gets their places. `fresh`, with
+    six columns, has room for what is new."""
     count = state[FRESH]
     first = state[COUNT]
     for k in range(count):
-        places[k] = first + k
-    _sort(ids, places[:count], late)
-    for k in range(count):
-        i = places[k]
+        i = first + ascending[k]
         for column in range(4):
             fresh[k, column] = ids[i, column]
         fresh[k, 4] = heard[i]
