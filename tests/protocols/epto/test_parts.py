@@ -158,6 +158,18 @@ def test_what_is_delivered_cannot_be_changed_by_who_gets_it() -> None:
     assert EventBatch.decode(b"".join(batch.encode())) == batch
 
 
+@pytest.mark.parametrize("sources", [1, 16, 17, 300])
+def test_what_is_delivered_stands_being_looked_through(sources: int) -> None:
+    store = EventStore(1000, 1 << 20)
+    for source in range(1, sources + 1):
+        payloads = [b"x" * (source % 7)] * (1 + source % 3)
+        store.publish(source, source, EventBatch.build(source, 1, payloads))
+    store.begin_round(4, 1)
+    batch = store.batch(0, sources, 1)
+    assert EventBatch.decode(b"".join(batch.encode())) == batch
+    assert [run.publisher for run in batch.runs] == list(range(1, sources + 1))
+
+
 def test_sources_are_found_again_however_many_they_become() -> None:
     sources = Sources(max_sources=1 << 16)
     store = EventStore(100, 10_000)

@@ -37,6 +37,9 @@ def test_built_and_decoded_anywhere_in_a_buffer(
     # A batch inside a message starts at any address: nothing may depend on alignment.
     buffer = memoryview(bytearray(shift) + encoded(batch))[shift:]
     assert_same(EventBatch.decode(buffer), model)
+    assert_same(EventBatch.decode(buffer, trusted=True), model)
+    with pytest.raises(BatchError):
+        EventBatch.decode(buffer[:-1], trusted=True)
 
 
 @given(plain_batches(), st.booleans(), st.data())
