@@ -370,6 +370,8 @@ class EventBatch:
     def pinned_bytes(self) -> int:
         """Bytes of the buffer this batch keeps alive; a small slice can pin a large one."""
         owner = self._data.obj
+        if isinstance(owner, np.ndarray):
+            return owner.nbytes
         return len(owner) if isinstance(owner, (bytes, bytearray)) else self._data.nbytes
 
     @property

@@ -8,6 +8,7 @@ import pytest
 from epicast.core import ConfigError, EventBatch
 from epicast.protocols.epto import EptoConfig
 from epicast.protocols.epto.clocks import GlobalClock, LogicalClock
+from epicast.protocols.epto.entries import by_source
 from epicast.protocols.epto.pace import Pace
 from epicast.protocols.epto.sizing import SAMPLES, SizeEstimate, fanout_for, ttl_for
 from epicast.protocols.epto.sources import Sources
@@ -168,6 +169,17 @@ def test_what_is_delivered_stands_being_looked_through(sources: int) -> None:
     batch = store.batch(0, sources, 1)
     assert EventBatch.decode(b"".join(batch.encode())) == batch
     assert [run.publisher for run in batch.runs] == list(range(1, sources + 1))
+
+
+def test_a_small_part_of_what_is_delivered_does_not_keep_the_rest_in_memory() -> None:
+    store = EventStore(100, 1 << 20)
+    store.publish(1, 7, EventBatch.build(7, 1, [b"x" * 100_000]))
+    store.publish(2, 5, EventBatch.build(5, 1, [b"y"]))
+    store.begin_round(4, 1)
+    batch = store.batch(0, 2, 1)
+    assert batch.pinned_bytes >= batch.wire_size() > 100_000
+    large, small = by_source(batch)
+    assert large.pinned_bytes == batch.pinned_bytes and small.pinned_bytes < 1000
 
 
 def test_sources_are_found_again_however_many_they_become() -> None:

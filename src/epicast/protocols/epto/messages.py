@@ -10,7 +10,7 @@ class Ball(Message):
 
     entries: int
     columns: bytes
-    """See `kernels`."""
+    """See `kernels`. Where it is made it is a view of memory that nobody changes any more."""
     wall: int
     """The sender's clock: wall-clock time, or its counter where time is logical, which is the
     largest timestamp it knows of. 0: it does not say, being about to join, or of a version that did

@@ -171,7 +171,8 @@ class EventStore:
         times_at = HEADER_BYTES + RUN_BYTES * (high - low)
         offsets_at = times_at + 8 * events
         data_at = offsets_at + 4 * (2 * events + 1)
-        whole = np.empty(room_for(data_at + nbytes), dtype=np.uint8)[: data_at + nbytes]
+        size = data_at + nbytes
+        whole = np.empty(room_for(size), dtype=np.uint8)
         HEADER.pack_into(
             whole.data, 0, VERSION, 0, 0, events, ORDER_STREAM, 0, high - low, position,
             position + events - 1, 0, nbytes,
@@ -181,10 +182,10 @@ class EventStore:
             whole[HEADER_BYTES:times_at].view("<i8").reshape(high - low, 3),
             whole[times_at:offsets_at].view("<i8"),
             whole[offsets_at:data_at].view("<u4"),
-            whole[data_at:],
+            whole[data_at:size],
         )  # fmt: skip
         whole.flags.writeable = False
-        return EventBatch.decode(whole.data, trusted=True)
+        return EventBatch.decode(whole.data[:size], trusted=True)
 
     def pass_by(self, high: int) -> None:
         """Everything below `high` is delivered."""
@@ -249,13 +250,10 @@ class EventStore:
             return ()
         count, room = int(state[COUNT]), room_for(fresh)
         new = self._ids[count : count + fresh]
-        # One piece of memory: to find room takes longer than to fill it.
-        spare = np.empty(13 * room, dtype=np.int32)
-        late = spare[12 * room :]
+        late = np.empty(room, dtype=np.int32)
         found = self._rounds.merge(
             self.round, self._ids, self._born, self._spoken, self._heard, self._at, state,
-            _ascending(new[:, 0], new[:, 1]), spare[: 12 * room].view(np.int64).reshape(room, 6),
-            late,
+            _ascending(new[:, 0], new[:, 1]), np.empty((room, 6), dtype=np.int64), late,
         )  # fmt: skip
         self._indexed = False
         return late[:found]
