@@ -8,6 +8,8 @@ the proxies must be what the `filter` of the paper leaves. The bare relay moves 
 the same topology and does nothing else.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from bench import bare_relay
@@ -48,3 +50,8 @@ def run(quick: bool) -> Result:
             Bar("p99_ms", 250, "at most", float(np.median([m.p99_ms for m in best])), "ms"),
         ],
     )
+
+
+def speeds() -> dict[str, Callable[[], float]]:
+    """For `bench.compare`."""
+    return {"events_per_s": lambda: measure(3, LATEST_PER_KEY, 6.0).events_per_s}

@@ -7,6 +7,7 @@ cannot be had any more.
 """
 
 import statistics
+from collections.abc import Callable
 
 import numpy as np
 
@@ -84,3 +85,13 @@ def percentiles(delays: list[int]) -> tuple[float, float]:
 def microseconds(prefix: str, found: list[tuple[float, float]]) -> dict[str, Figure]:
     p50, p99 = (statistics.median(column) / 1000 for column in zip(*found, strict=True))
     return {f"{prefix}p50_us": round(p50, 1), f"{prefix}p99_us": round(p99, 1)}
+
+
+def speeds() -> dict[str, Callable[[], float]]:
+    """For `bench.compare`, which wants rates: how often the median, or the 99th percentile, goes
+    into a second."""
+
+    def rate(place: int) -> float:
+        return 1e9 / percentiles(latency(RATE, 5.0)[0])[place]
+
+    return {"p50_per_s": lambda: rate(0), "p99_per_s": lambda: rate(1)}

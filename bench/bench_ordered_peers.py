@@ -9,6 +9,7 @@ order has begun. What was published and delivered is judged from the logs of the
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,3 +164,14 @@ def judge(load: Load, found: Findings, reports: list[dict[str, Any]], took_s: fl
         Bar("never_published", 0, "at most", found.never_published),
     ]
     return Result("ordered-peers", figures, bars)
+
+
+def speeds() -> dict[str, Callable[[], float]]:
+    """For `bench.compare`: the load is given, so what counts is what it costs."""
+
+    def events_per_cpu_s() -> float:
+        result = run(False)
+        rate = next(bar.measured for bar in result.bars if bar.name == "events_per_s")
+        return rate / (float(result.figures["cpu_per_peer"]) * FULL.peers)
+
+    return {"events_per_cpu_s": events_per_cpu_s}

@@ -87,6 +87,15 @@ def bars(rates: Mapping[str, Rates]) -> list[Bar]:
     return found
 
 
+def speeds() -> dict[str, Callable[[], float]]:
+    """For `bench.compare`."""
+    return {
+        "async_for": partial(measure, "async_for", EVENTS),
+        "sync_pull": partial(measure, "sync_pull", EVENTS),
+        "by_batch": partial(measure_batches, BATCHED_EVENTS),
+    }
+
+
 def measure(way: str, events: int, *, keyed: bool = False) -> float:
     """Events per second that reached the slowest subscriber."""
     return _measure(("publish", events, keyed), ("subscribe", way, events, keyed), keyed)

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 from crc32c import crc32c
 
@@ -255,6 +256,11 @@ def run(quick: bool) -> Result:
         },
         [Bar("vs_bare_socket", 0.6, "at least", driver.over(bare), "x")],
     )
+
+
+def speeds() -> dict[str, Callable[[], float]]:
+    """For `bench.compare`."""
+    return {"bytes_per_s": lambda: measure("drive_receiver", "drive_sender", 3_000_000_000)}
 
 
 if __name__ == "__main__":
