@@ -44,7 +44,10 @@ def test_the_earlier_sources_are_removed_afterwards():
         assert (sources / "epicast" / "__init__.py").exists()
     assert not sources.exists()
     listed = subprocess.run(
-        ["git", "-C", str(compare.ROOT), "worktree", "list"], capture_output=True, text=True
+        ["git", "-C", str(compare.ROOT), "worktree", "list"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert str(sources.parent) not in listed.stdout
 
