@@ -21,6 +21,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from epicast.core import (
     COORDINATION_ID,
+    MAX_HOST_CHARACTERS,
     MAX_NODE_ID,
     Buffer,
     ConfigError,
@@ -32,7 +33,7 @@ from epicast.wire.versions import SPOKEN_VERSIONS, VersionRange
 
 MAGIC = b"EPIC"
 MAX_GREETING_BYTES = 1024
-MAX_NAME_CHARACTERS = 200
+MAX_NAME_CHARACTERS = MAX_HOST_CHARACTERS
 """Of a host or a cluster name."""
 MAX_TOKEN_CHARACTERS = 256
 

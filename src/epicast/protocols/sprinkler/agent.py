@@ -111,6 +111,7 @@ class Agent(Edge[AgentConfig]):
             for info in message.streams:
                 if not info.spreads:  # any more: neighbours are not given it from now on
                     self._followed.pop(info.id, None)
+                    self._notifier.forget(info.id)
         super()._handle_welcome(now, source, message, fx)
         if self._is_proxy(source) and self._proxy is not None:
             self._exchange_views(self._proxy, True, fx)  # to be told of news from now on

@@ -23,6 +23,7 @@ from epicast.core import (
     Recovered,
     handles,
 )
+from epicast.core.ranges import MAX_EPOCH, MAX_SEQ
 from epicast.protocols.sprinkler.chain.messages import Dismissed
 from epicast.protocols.sprinkler.config import EdgeConfig
 from epicast.protocols.sprinkler.messages import (
@@ -88,8 +89,10 @@ class Edge(Protocol[EdgeConfigT]):
         """Deliver what follows a watermark to `number`. `epoch` 0: whatever epoch there is."""
         if number < 1 or number in self._subscriptions:
             raise ConfigError(f"subscription {number}: not a new number from 1 on")
-        if after < 0 or window_bytes < 1:
-            raise ConfigError(f"subscription {number}: after {after}, window {window_bytes}")
+        if not (0 <= after <= MAX_SEQ and 0 <= epoch <= MAX_EPOCH and 1 <= window_bytes <= MAX_SEQ):
+            raise ConfigError(
+                f"subscription {number}: after {after} of epoch {epoch}, window {window_bytes}"
+            )
         self._add(Subscription(number, stream, epoch, after, window_bytes))
 
     def consumed(self, number: int, seq: int) -> None:

@@ -11,33 +11,34 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from epicast.core import EventBatch, Message, Peer
+from epicast.core import EventBatch, Message, NodeId, Peer
+from epicast.core.ranges import Epoch, Id, Nanoseconds, Positive, Seq
 from epicast.wire import register
 
 
 class Counter(Struct, frozen=True, array_like=True, gc=False):
     """How far somebody is in a stream: everything up to `seq` of `epoch`."""
 
-    stream: int
-    epoch: int
-    seq: int
+    stream: Id
+    epoch: Epoch
+    seq: Seq
 
 
 class StreamInfo(Struct, frozen=True, array_like=True):
     """What everybody needs to know about a stream."""
 
-    id: int
+    id: Id
     name: str
-    owner: int
+    owner: Id
     """The node that numbers its events."""
     region: str
     """Where that node is."""
     level: str = "memory"
     """When a publication is acknowledged unless its publisher asks for more."""
     latest_per_key: bool = False
-    last_n: int | None = None
-    max_age_ns: int | None = None
-    max_key_bytes: int = 1024
+    last_n: Positive | None = None
+    max_age_ns: Positive | None = None
+    max_key_bytes: Seq = 1024
     description: str = ""
     spreads: bool = True
     """Whether agents pass it on to each other. If not everybody may read it, they do not: then it
@@ -79,7 +80,7 @@ class Welcome(Message):
     proxy: Peer
     streams: tuple[StreamInfo, ...]
     counters: tuple[Counter, ...]
-    heartbeat_ns: int
+    heartbeat_ns: Nanoseconds
     """How often a poll is expected, and answered."""
     is_sidecar: bool = False
     """The answer is that of an agent: who attaches to it can only be a plain client."""
@@ -94,32 +95,32 @@ class Subscribe(Message):
     `number` is the subscriber's own name for it.
     """
 
-    number: int
-    stream: int
-    epoch: int
-    after: int
-    window: int
+    number: Id
+    stream: Id
+    epoch: Epoch
+    after: Seq
+    window: Seq
 
 
 @register(67)
 class Unsubscribe(Message):
-    number: int
+    number: Id
 
 
 @register(68)
 class Consumed(Message):
     """Everything up to `seq` of `epoch` has been taken: there is room for more."""
 
-    number: int
-    epoch: int
-    seq: int
+    number: Id
+    epoch: Epoch
+    seq: Seq
 
 
 @register(69)
 class Events(Message):
     """Consecutive events for one subscription."""
 
-    number: int
+    number: Id
     batches: tuple[EventBatch, ...]
 
 
@@ -134,10 +135,10 @@ class Tail(Message):
 class Restart(Message):
     """What the subscription waits for is gone; it goes on behind `seq` of `epoch`."""
 
-    number: int
-    stream: int
-    epoch: int
-    seq: int
+    number: Id
+    stream: Id
+    epoch: Epoch
+    seq: Seq
 
 
 @register(72)
@@ -146,9 +147,9 @@ class Advertisement(Message):
     the answer to their poll."""
 
     counters: tuple[Counter, ...]
-    asked_at: int = 0
+    asked_at: Nanoseconds = 0
     """That of the poll it answers."""
-    chain: int = 0
+    chain: Seq = 0
     """Between proxies: which configuration of its region's chain the sender speaks for."""
 
 
@@ -156,7 +157,7 @@ class Advertisement(Message):
 class Poll(Message):
     """Are you there, and how far?"""
 
-    asked_at: int
+    asked_at: Nanoseconds
     """The asker's own time, for the asker."""
 
 
@@ -167,13 +168,13 @@ class Publish(Message):
     The publisher numbers its own events of each stream; `first` is that of the batch's first.
     """
 
-    stream: int
-    publisher: int
-    first: int
-    settled: int
+    stream: Id
+    publisher: Id
+    first: Seq
+    settled: Seq
     """Everything of the publisher up to this number has been answered, and will not come again."""
     level: str
-    path: tuple[int, ...]
+    path: tuple[NodeId, ...]
     """Who has it from whom: the answer goes back the same way, the last one first."""
     batch: EventBatch
 
@@ -184,22 +185,22 @@ class Published(Message):
     event and the number that event has in the stream. Everything of the publisher before is, too.
     """
 
-    stream: int
-    publisher: int
-    path: tuple[int, ...]
+    stream: Id
+    publisher: Id
+    path: tuple[NodeId, ...]
     """The rest of the way back."""
-    acks: tuple[tuple[int, int], ...]
+    acks: tuple[tuple[Id, Seq], ...]
 
 
 @register(76)
 class Refused(Message):
     """Nothing from the publisher's `first` on was taken."""
 
-    stream: int
-    publisher: int
-    path: tuple[int, ...]
-    first: int
-    last: int
+    stream: Id
+    publisher: Id
+    path: tuple[NodeId, ...]
+    first: Seq
+    last: Id
     code: RefusalCode
     detail: str
 
@@ -216,10 +217,10 @@ class Notify(Message):
 class Request(Message):
     """REQUEST: send first..last, or what you have of it."""
 
-    stream: int
-    epoch: int
-    first: int
-    last: int
+    stream: Id
+    epoch: Epoch
+    first: Seq
+    last: Seq
 
 
 @register(79)
@@ -230,8 +231,8 @@ class Answer(Message):
     """
 
     counter: Counter
-    first: int
-    last: int
+    first: Seq
+    last: Seq
     batches: tuple[EventBatch, ...]
 
 
@@ -244,9 +245,9 @@ class SendAgain(Message):
 class Skipped(Message):
     """Reserved: these numbers were left out because the subscription filters by key."""
 
-    number: int
-    first: int
-    last: int
+    number: Id
+    first: Seq
+    last: Seq
 
 
 @register(82)
@@ -267,6 +268,6 @@ class StatusReply(Message):
 class Forbidden(Message):
     """The answer to a subscription that its subscriber has no right to."""
 
-    number: int
-    stream: int
+    number: Id
+    stream: Id
     detail: str

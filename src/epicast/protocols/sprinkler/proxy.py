@@ -43,7 +43,7 @@ from epicast.protocols.sprinkler.messages import (
 )
 from epicast.protocols.sprinkler.permits import Permit, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
-from epicast.protocols.sprinkler.publications import Admit, Publications
+from epicast.protocols.sprinkler.publications import Admission, AdmitAll, Publications
 from epicast.protocols.sprinkler.relays import Relays, refusal
 from epicast.protocols.sprinkler.requests import Requests
 from epicast.protocols.sprinkler.sources import Sources
@@ -61,7 +61,7 @@ class Proxy(GossipingProxy):
         rng: Random,
         *,
         plan: ProxyPlan,
-        admit: Admit | None = None,
+        admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
     ) -> None:
@@ -81,7 +81,8 @@ class Proxy(GossipingProxy):
         """Numbers the region's streams and follows those of others: does what only one may do."""
         self._states: dict[int, StreamState] = {}
         other_regions = set(map(self._region_of, self._others))
-        self._publications = Publications(node.id, config, len(other_regions), admit)
+        self._admit = admit or AdmitAll()
+        self._publications = Publications(node.id, config, len(other_regions), self._admit)
         self._relays = Relays(config.max_hops)
         self._attached: dict[NodeId, None] = {}
         self._consumed: dict[int, int] = {}
@@ -398,28 +399,33 @@ class Proxy(GossipingProxy):
         self, now: int, source: NodeId, batches: Sequence[EventBatch], fx: Effects
     ) -> None:
         for batch in batches:
-            stream = batch.stream
-            if not source or self._source_of(stream) != source:
+            state = self._states.get(stream := batch.stream)
+            if state is None or not source or self._source_of(stream) != source:
                 continue  # from a source we left, or one we never had
             if self._is_head:
                 self._sources.delivered(now, stream)
-            state = self._states[stream]
-            if batch.epoch != state.epoch:
-                if batch.epoch < state.epoch or batch.first != 1:
-                    continue
-                self._begin_epoch(state, batch.epoch, fx)
-            if batch.last <= state.taken:
+            news = state.news_in(batch)
+            if news is None:
                 continue
-            if batch.first > state.taken + 1:
-                fx.drop("gap", source, stream, state.taken + 1, batch.first - 1)
+            if problem := self._admit.storable(state.info, news):
+                fx.drop("events no history can store", source, stream, news.first, news.last)
+                self._have_from_others(now, stream, problem, fx)
+                continue
+            if news.epoch != state.epoch:
+                self._begin_epoch(state, news.epoch, fx)
+            if news.first > state.taken + 1:
+                fx.drop("gap", source, stream, state.taken + 1, news.first - 1)
                 self._ask_again(stream, fx)
                 continue
-            if batch.first <= state.taken:
-                batch = batch.slice(state.taken + 1, batch.last)
-            state.take(batch)
-            fx.append(batch)
-            self._on_taken(batch)
+            state.take(news)
+            fx.append(news)
+            self._on_taken(news)
         self._watch_sources()
+
+    def _have_from_others(self, now: int, stream: int, problem: str, fx: Effects) -> None:
+        """Leave the source of a stream, which sends events that cannot be stored."""
+        self._watch.not_stored(now, stream, problem)
+        self._sources.leave(now, stream, fx, shuns=True)
 
     def _watch_sources(self) -> None:
         if self._sources.check_at < self.timers.deadline("sources"):
@@ -441,13 +447,7 @@ class Proxy(GossipingProxy):
         if message.epoch > state.epoch:
             self._begin_epoch(state, message.epoch, fx)
         if message.epoch == state.epoch and message.seq > state.taken:
-            self._skip(state, message.seq, fx)
-
-    def _skip(self, state: StreamState, seq: int, fx: Effects) -> None:
-        """Retention at the source dropped what this proxy has never seen: bury it here as well."""
-        gap = EventBatch.build(state.id, state.taken + 1, [], seqs=[], last=seq, epoch=state.epoch)
-        state.take(gap)
-        fx.append(gap)
+            fx.append(state.bury(message.seq))
 
     def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
         state.restart(epoch)

@@ -34,7 +34,7 @@ from epicast.protocols.sprinkler.messages import (
 )
 from epicast.protocols.sprinkler.permits import Permit, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
-from epicast.protocols.sprinkler.publications import Admit
+from epicast.protocols.sprinkler.publications import Admission
 from epicast.protocols.sprinkler.states import StreamState
 
 _LINEAGES = "lineages"
@@ -65,7 +65,7 @@ class ReplicaProxy(ChainedOwner):
         *,
         plan: ProxyPlan,
         chain: ChainPlan,
-        admit: Admit | None = None,
+        admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
         witness: Witness = nobody,
@@ -389,6 +389,13 @@ class ReplicaProxy(ChainedOwner):
             self._links.introduce(self._keeper.incarnation, fx)
         else:
             super()._ask_again(stream, fx)
+
+    def _have_from_others(self, now: int, stream: int, problem: str, fx: Effects) -> None:
+        if self._links.predecessor:
+            self._links.linked = False  # to be sent it again, when the next beat is due
+            self._watch.not_stored(now, stream, problem)
+        else:
+            super()._have_from_others(now, stream, problem, fx)
 
     def _on_taken(self, batch: EventBatch) -> None:
         super()._on_taken(batch)

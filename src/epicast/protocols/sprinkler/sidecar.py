@@ -154,8 +154,9 @@ class Sidecar(Agent):
             return
         self._end(theirs, message.number)
         self._next_number += 1
+        window = max(1, min(message.window, self.config.max_window_bytes))
         subscription = Subscription(
-            self._next_number, message.stream, message.epoch, message.after, max(1, message.window)
+            self._next_number, message.stream, message.epoch, message.after, window
         )
         subscription.peer, subscription.remote_number = source, message.number
         try:

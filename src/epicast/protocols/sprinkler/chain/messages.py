@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from epicast.core import Message
+from epicast.core.ranges import Epoch, Id, Seq
 from epicast.protocols.sprinkler.messages import Counter
 from epicast.wire import register
 
@@ -13,8 +14,8 @@ from epicast.wire import register
 class Beat(Message):
     """I am there, and know of this configuration of the chain."""
 
-    incarnation: int
-    epoch: int
+    incarnation: Id
+    epoch: Seq
     ailing: bool = False
     """It cannot store: if others can, they should go on without it."""
 
@@ -22,9 +23,9 @@ class Beat(Message):
 class Place(Struct, frozen=True, array_like=True):
     """How far a history is, and who numbered what of it."""
 
-    stream: int
-    epoch: int
-    end: int
+    stream: Id
+    epoch: Epoch
+    end: Seq
     lineage: tuple[tuple[int, int], ...]
     afresh: bool = False
     """In the answer: what was there is not what the chain has; forget it."""
@@ -34,8 +35,8 @@ class Place(Struct, frozen=True, array_like=True):
 class Link(Message):
     """To the predecessor, or to the tail by who wants to join: send me what follows."""
 
-    epoch: int
-    incarnation: int
+    epoch: Seq
+    incarnation: Id
     places: tuple[Place, ...]
 
 
@@ -43,7 +44,7 @@ class Link(Message):
 class Linked(Message):
     """The answer: for each stream where it goes on, in front of the events themselves."""
 
-    epoch: int
+    epoch: Seq
     places: tuple[Place, ...]
 
 
@@ -51,7 +52,7 @@ class Linked(Message):
 class Progress(Message):
     """To the predecessor: this is stored here, and this may be shown."""
 
-    epoch: int
+    epoch: Seq
     stored: tuple[Counter, ...]
     shown: tuple[Counter, ...]
 

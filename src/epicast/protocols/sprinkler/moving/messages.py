@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from epicast.core import Message
+from epicast.core.ranges import Epoch, Id, Seq
 from epicast.protocols.sprinkler.moving.tenure import Tenure
 from epicast.wire import register
 
@@ -22,7 +23,7 @@ class MoveRequest(Message):
     """By people's tools. To the owner: give a stream away. With `force`, to the region that is to
     have it: take it, whatever the owner has done."""
 
-    stream: int
+    stream: Id
     region: str
     """That is to have it."""
     force: bool
@@ -42,17 +43,17 @@ class MoveOutcome(IntEnum):
 class MoveReply(Message):
     """What has become of a request."""
 
-    stream: int
+    stream: Id
     outcome: MoveOutcome
     detail: str
     """In a sentence, if it is not done."""
-    epoch: int = 0
+    epoch: Epoch = 0
     """Where the new owner begins: in this epoch, behind this number."""
-    seq: int = 0
+    seq: Seq = 0
 
 
 @register(93)
 class AcceptLoss(Message):
     """By people's tools: that events of a stream were lost here is known, and no alarm any more."""
 
-    stream: int
+    stream: Id

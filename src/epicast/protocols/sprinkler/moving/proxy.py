@@ -27,7 +27,7 @@ from epicast.protocols.sprinkler.moving.tenant import TenantProxy
 from epicast.protocols.sprinkler.moving.tenure import Tenure
 from epicast.protocols.sprinkler.permits import Permit, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
-from epicast.protocols.sprinkler.publications import Admit
+from epicast.protocols.sprinkler.publications import Admission
 from epicast.protocols.sprinkler.states import StreamState
 
 _NEARS_WITHIN = 5
@@ -44,7 +44,7 @@ class MovableProxy(TenantProxy):
         rng: Random,
         *,
         plan: ProxyPlan,
-        admit: Admit | None = None,
+        admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
     ) -> None:

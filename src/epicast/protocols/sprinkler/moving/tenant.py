@@ -40,7 +40,7 @@ from epicast.protocols.sprinkler.moving.tenure import Tenure, lost_by
 from epicast.protocols.sprinkler.permits import Permit, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
 from epicast.protocols.sprinkler.proxy import Proxy
-from epicast.protocols.sprinkler.publications import Admit
+from epicast.protocols.sprinkler.publications import Admission
 from epicast.protocols.sprinkler.relays import refusal
 from epicast.protocols.sprinkler.states import StreamState
 
@@ -61,7 +61,7 @@ class TenantProxy(Proxy):
         rng: Random,
         *,
         plan: ProxyPlan,
-        admit: Admit | None = None,
+        admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
     ) -> None:
