@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import add
 from struct import Struct as Layout
 from typing import Any, NamedTuple
 
@@ -223,8 +224,9 @@ def decode_runs(
 def _check_runs(firsts: Sequence[int], counts: Sequence[int], covered: int) -> None:
     if sum(counts) != covered or not all(counts):
         raise BatchError(f"publisher runs do not add up to the {covered} numbers covered")
-    if max(firsts) > 2 * MAX_SEQ:  # the last number of a publication is a sum of two
-        raise BatchError(f"a publisher's number {max(firsts)} is beyond {2 * MAX_SEQ}")
+    end = max(map(add, firsts, counts))
+    if end > 2 * MAX_SEQ:  # the last number of a publication is a sum of two
+        raise BatchError(f"a publisher's numbers go up to {end - 1}, beyond {2 * MAX_SEQ}")
 
 
 def slice_runs(runs: tuple[Run, ...], low: int, high: int) -> tuple[Run, ...]:

@@ -310,6 +310,7 @@ def test_offsets_that_do_not_ascend_through_the_data(offsets: tuple[int, ...]) -
         ({"first": MAX_SEQ}, "cannot cover"),
         ({"seqs": [1, MAX_SEQ + 1], "last": MAX_SEQ + 1}, "cannot cover"),
         ({"runs": [Run(1, 2**64 - 2, 2)]}, "a publisher's number"),
+        ({"runs": [Run(1, 2 * MAX_SEQ - 1, 2)]}, "a publisher's number"),
         (
             {"payloads": [b""] * 99, "runs": [Run(1, 2**64 - 99 + n, 1) for n in range(99)]},
             "a publisher's number",
