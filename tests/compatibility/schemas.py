@@ -54,6 +54,8 @@ def _fields(kind: type[msgspec.Struct], structs: dict[str, Any]) -> list[list[st
 
 def _spelled(kind: Any, structs: dict[str, Any]) -> str:
     origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _spelled(inside[0], structs)  # a range says what is accepted, not how it is written
     if origin is tuple:
         return f"tuple[{', '.join('...' if i is ... else _spelled(i, structs) for i in inside)}]"
     if origin in (types.UnionType, typing.Union):

@@ -16,10 +16,13 @@ from epicast.client.evidence import NodeEvidence
 from epicast.client.outbox import Outbox, Outgoing
 from epicast.client.tickets import Ticket, Waiter
 from epicast.core import Config, ConfigError, EpicastError, EventBatch, EventKind
+from epicast.core.ranges import MAX_SEQ
 from epicast.protocols.sprinkler.messages import StreamInfo
 from epicast.runtime.waiting import Bell, Outcome
 
 _NO_KEY = b""
+_LAST_FIRST_SEQUENCE = MAX_SEQ // 2
+"""The largest one that leaves room for 2**61 events."""
 
 
 class PublishLimits(Config, frozen=True, kw_only=True):
@@ -53,8 +56,8 @@ class PublishingStream:
         limits: PublishLimits,
         evidence: NodeEvidence | None = None,
     ) -> None:
-        if first_sequence < 1:
-            raise ConfigError(f"first_sequence: {first_sequence} is not at least 1")
+        if not 1 <= first_sequence <= _LAST_FIRST_SEQUENCE:
+            raise ConfigError(f"first_sequence: {first_sequence} is not a number from 1 to 2**61")
         self._info = info
         self._outbox = outbox
         self._limits = limits

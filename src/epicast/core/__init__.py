@@ -21,7 +21,7 @@ from epicast.core.errors import (
 )
 from epicast.core.event import Event, EventKind
 from epicast.core.host import Host, HostConfig
-from epicast.core.ids import COORDINATION_ID, MAX_NODE_ID, Group, NodeId, Peer
+from epicast.core.ids import COORDINATION_ID, MAX_HOST_CHARACTERS, MAX_NODE_ID, Group, NodeId, Peer
 from epicast.core.intervals import IntervalSet
 from epicast.core.message import AnyMessage, BodyCodec, Layered, Message
 from epicast.core.protocol import Config, PeerSampler, Protocol, Recovered, handles
@@ -30,8 +30,9 @@ from epicast.core.timers import NEVER, TimerTable
 from epicast.core.trace import Trace, TraceKind
 
 __all__ = [
-    "CONTROL", "COORDINATION_ID", "DATA", "DATAGRAM", "MAX_NODE_ID", "NEVER", "AnyMessage",
-    "BatchError", "BodyCodec", "Buffer", "Channel", "Config", "ConfigError", "Effects",
+    "CONTROL", "COORDINATION_ID", "DATA", "DATAGRAM", "MAX_HOST_CHARACTERS", "MAX_NODE_ID", "NEVER",
+    "AnyMessage", "BatchError", "BodyCodec", "Buffer", "Channel", "Config", "ConfigError",
+    "Effects",
     "EpicastError", "Event", "EventBatch", "EventKind", "Group", "Host", "HostConfig",
     "IntervalSet", "InvariantViolation", "Layered", "Message", "NodeId", "Notice", "Peer",
     "PeerSampler", "Protocol", "Publication", "Recovered", "Run", "Stack", "TimerTable",

@@ -41,6 +41,7 @@ from epicast.core.batch_layout import (
     Lengths,
     Run,
     assemble_few,
+    check_coverage,
     check_sequence_numbers,
     cut,
     decode_offsets,
@@ -198,10 +199,7 @@ class EventBatch:
             raise BatchError(f"batch layout version {version}; this one reads {VERSION}")
         if flags & ~KNOWN_FLAGS or reserved:
             raise BatchError(f"batch flags {flags:#x}, {reserved:#x}; this one knows none of them")
-        if not 1 <= first <= last or rows > last - first + 1:
-            raise BatchError(f"a batch of {rows} rows cannot cover {first}..{last}")
-        if not flags & SPARSE and rows != last - first + 1:
-            raise BatchError(f"{rows} rows without numbers cannot cover {first}..{last}")
+        check_coverage(rows, first, last, sparse=bool(flags & SPARSE))
         time_rows = 1 if flags & ONE_TIME else rows
         times_at = HEADER_BYTES + RUN_BYTES * run_count
         seqs_at = times_at + 8 * time_rows

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import add
 from struct import Struct as Layout
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epicast.core.errors import BatchError
+from epicast.core.ranges import MAX_SEQ
 
 Buffer = bytes | bytearray | memoryview
 
@@ -211,15 +213,20 @@ def decode_runs(
         few = tuple(
             map(Run._make, RUN.iter_unpack(view[HEADER_BYTES : HEADER_BYTES + count * RUN_BYTES]))
         )
-        if sum(run.count for run in few) != covered or not all(run.count for run in few):
-            raise BatchError(f"publisher runs do not add up to the {covered} numbers covered")
+        _check_runs([run.first for run in few], [run.count for run in few], covered)
         return few
     runs = np.frombuffer(view, "<u8", 3 * count, HEADER_BYTES).reshape(count, 3)
     if not trusted:
-        counts = runs[:, 2].tolist()
-        if sum(counts) != covered or not all(counts):
-            raise BatchError(f"publisher runs do not add up to the {covered} numbers covered")
+        _check_runs(runs[:, 1].tolist(), runs[:, 2].tolist(), covered)
     return runs
+
+
+def _check_runs(firsts: Sequence[int], counts: Sequence[int], covered: int) -> None:
+    if sum(counts) != covered or not all(counts):
+        raise BatchError(f"publisher runs do not add up to the {covered} numbers covered")
+    end = max(map(add, firsts, counts))
+    if end > 2 * MAX_SEQ:  # the last number of a publication is a sum of two
+        raise BatchError(f"a publisher's numbers go up to {end - 1}, beyond {2 * MAX_SEQ}")
 
 
 def slice_runs(runs: tuple[Run, ...], low: int, high: int) -> tuple[Run, ...]:
@@ -232,6 +239,13 @@ def slice_runs(runs: tuple[Run, ...], low: int, high: int) -> tuple[Run, ...]:
             kept.append(Run(publisher, first + begin - start, end - begin))
         start += count
     return tuple(kept)
+
+
+def check_coverage(rows: int, first: int, last: int, *, sparse: bool) -> None:
+    if not 1 <= first <= last <= MAX_SEQ or rows > last - first + 1:
+        raise BatchError(f"a batch of {rows} rows cannot cover {first}..{last}")
+    if not sparse and rows != last - first + 1:
+        raise BatchError(f"{rows} rows without numbers cannot cover {first}..{last}")
 
 
 def check_sequence_numbers(seqs: NDArray[np.uint64], first: int, last: int) -> None:

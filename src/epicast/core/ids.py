@@ -1,8 +1,12 @@
 """Who is who: node identifiers and addresses."""
 
-from msgspec import Struct
+from typing import Annotated
 
-NodeId = int
+from msgspec import Meta, Struct
+
+from epicast.core.ranges import Id
+
+NodeId = Id
 """A 64-bit unsigned integer, unique in a deployment and stable across restarts."""
 
 MAX_NODE_ID = 2**64 - 1
@@ -11,11 +15,14 @@ COORDINATION_ID = MAX_NODE_ID
 other end of a connection: whoever says so is refused."""
 
 
+MAX_HOST_CHARACTERS = 200
+
+
 class Peer(Struct, frozen=True, array_like=True, gc=False):
     """A node and where to reach it; travels inside membership messages."""
 
     id: NodeId
-    host: str = ""
+    host: Annotated[str, Meta(max_length=MAX_HOST_CHARACTERS)] = ""
     port: int = 0
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a proxy refuses to number: it would be refused by every history, in every region."""
+"""Which events a proxy refuses, from publishers and from other proxies: no history stores them."""
 
 from __future__ import annotations
 
@@ -12,29 +12,39 @@ from epicast.protocols.sprinkler import StreamInfo
 
 
 class Admission:
-    """Called for every publication: looks at columns, and at single events only if they are GC
-    events."""
+    """Asked about every publication and about what other proxies send: looks at columns, and at
+    single events only if they are GC events."""
 
     def __init__(self, policies: Mapping[int, GcPolicy]) -> None:
         self._policies = policies
 
     def __call__(self, info: StreamInfo, batch: EventBatch) -> str:
-        """What is wrong; empty if nothing is."""
-        problem = _long_key(info, batch)
-        return problem if problem or batch.only_data else self._bad_kind(info, batch)
+        """Why a publication cannot be numbered; empty if it can."""
+        return _long_key(info, batch) or _bad_event(batch, self._policies[info.id])
 
-    def _bad_kind(self, info: StreamInfo, batch: EventBatch) -> str:
-        kinds = batch.kinds
-        payloads = batch.payloads()
-        for row in np.flatnonzero(kinds).tolist():
-            if kinds.item(row) != EventKind.GC:
-                return f"event {row + 1} is of kind {kinds.item(row)}; publish DATA or GC events"
-            try:
-                predicate, _ = split_gc_payload(payloads[row])
-                self._policies[info.id].check(predicate)
-            except PredicateError as error:
-                return f"event {row + 1}: {error}"
+    def storable(self, info: StreamInfo, batch: EventBatch) -> str:
+        """Why no history can store events that were numbered elsewhere; empty if they can be. The
+        policy is not asked: it may have been another one when the events were published."""
+        return _long_key(info, batch) or _bad_event(batch, _ANY_POLICY)
+
+
+_ANY_POLICY = GcPolicy()
+
+
+def _bad_event(batch: EventBatch, policy: GcPolicy) -> str:
+    if batch.only_data:
         return ""
+    kinds, bounds = batch.kinds, batch.offsets
+    for row in np.flatnonzero(kinds).tolist():
+        if kinds.item(row) != EventKind.GC:
+            return f"event {row + 1} is of kind {kinds.item(row)}; publish DATA or GC events"
+        payload = batch.data[bounds.item(2 * row + 1) : bounds.item(2 * row + 2)].tobytes()
+        try:
+            predicate, _ = split_gc_payload(payload)
+            policy.check(predicate)
+        except PredicateError as error:
+            return f"event {row + 1}: {error}"
+    return ""
 
 
 def _long_key(info: StreamInfo, batch: EventBatch) -> str:

@@ -41,7 +41,6 @@ from epicast.log.segments import Segments, SyncTicket
 from epicast.log.statistics import Counters, Statistics
 
 _KEEP_SCRATCH = 1 << 24
-_MOST_SEQ = 2**62
 _MOST_WAITING = 1 << 20
 """Bytes of released events that may wait until somebody wants to know what they collect."""
 
@@ -407,6 +406,4 @@ class History:
                 raise WrongEpoch(self.stream, self.epoch, batch.epoch)
             if batch.first != expected:
                 raise OutOfOrder(self.stream, expected, batch.first)
-            if batch.last > _MOST_SEQ:
-                raise LogError(f"sequence number {batch.last} is beyond the limit, {_MOST_SEQ}")
             expected = batch.last + 1

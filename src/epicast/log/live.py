@@ -121,7 +121,8 @@ class LiveSet:
 
     def members(self, first: int, last: int, limit: int | None = None) -> _Found:
         """Those between first and last, ascending, at most `limit`."""
-        found = np.empty(self.count(first, last) if limit is None else limit, dtype=np.uint64)
+        most = self.count(first, last) if limit is None else min(limit, last - first + 1)
+        found = np.empty(max(0, most), dtype=np.uint64)
         total = self._kernels.members(first, last, found, *self.columns)
         return found[:total]
 

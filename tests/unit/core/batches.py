@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from epicast.core import Event, EventBatch, Run
+from epicast.core.ranges import MAX_SEQ
 
 u64 = st.integers(0, 2**64 - 1)
 short_bytes = st.one_of(st.just(b""), st.binary(max_size=6))
@@ -64,7 +65,7 @@ class PlainBatch:
 @st.composite
 def plain_batches(draw: st.DrawFn, max_covered: int = 12) -> PlainBatch:
     covered = draw(st.integers(1, max_covered))
-    first = draw(st.one_of(st.integers(1, 50), st.integers(1, 2**64 - covered)))
+    first = draw(st.one_of(st.integers(1, 50), st.integers(1, MAX_SEQ + 1 - covered)))
     last = first + covered - 1
     stream = draw(u64)
     seqs = range(first, last + 1)

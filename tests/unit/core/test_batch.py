@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from epicast.core import BatchError, Event, EventBatch, EventKind, Run
 from epicast.core.batch_layout import HEADER_BYTES, LENGTHS_BYTES
+from epicast.core.ranges import MAX_SEQ
 from tests.unit.core.batches import PlainBatch, assert_same, batches, plain_batches
 
 
@@ -103,8 +104,8 @@ def test_slicing_compares_numbers_exactly() -> None:
     start = 2**60
     batch = EventBatch.build(1, start, [b"a", b"b", b"c"], seqs=[start, start + 3, start + 5])
     assert batch.slice(start + 1, start + 4).payloads() == [b"b"]
-    last = EventBatch.build(1, 2**64 - 2, [b"y", b"z"])
-    assert last.slice(2**64 - 1, 2**64 - 1).payloads() == [b"z"]
+    last = EventBatch.build(1, MAX_SEQ - 1, [b"y", b"z"])
+    assert last.slice(MAX_SEQ, MAX_SEQ).payloads() == [b"z"]
 
 
 def test_a_batch_of_nothing_but_tombstones() -> None:
@@ -306,6 +307,14 @@ def test_offsets_that_do_not_ascend_through_the_data(offsets: tuple[int, ...]) -
         ({"runs": [Run(1, 1, 2), Run(2, 1, 0)]}, "do not add up"),
         ({"runs": [Run(-1, 1, 2)]}, "does not fit"),
         ({"first": 2**64 - 1}, "does not fit"),
+        ({"first": MAX_SEQ}, "cannot cover"),
+        ({"seqs": [1, MAX_SEQ + 1], "last": MAX_SEQ + 1}, "cannot cover"),
+        ({"runs": [Run(1, 2**64 - 2, 2)]}, "a publisher's number"),
+        ({"runs": [Run(1, 2 * MAX_SEQ - 1, 2)]}, "a publisher's number"),
+        (
+            {"payloads": [b""] * 99, "runs": [Run(1, 2**64 - 99 + n, 1) for n in range(99)]},
+            "a publisher's number",
+        ),
     ],
 )
 def test_impossible_parts(wrong: dict[str, object], complaint: str) -> None:

@@ -5,13 +5,13 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from struct import pack_into
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import fields
 
 import epicast
@@ -77,9 +77,19 @@ def test_batches_are_not_copied_in_either_direction() -> None:
     assert message.batch.payloads()[-1] == b"payloaX"
 
 
+def within(kind: Any, meta: Meta) -> st.SearchStrategy[Any]:
+    """Values that are in the range of a field."""
+    if meta.max_length is not None:
+        return values(kind) if kind is not str else st.text(max_size=meta.max_length)
+    assert kind is int, "no values for this type"
+    return st.integers(meta.ge, 2**64 - 1 if meta.le is None else meta.le)
+
+
 def values(kind: Any) -> st.SearchStrategy[Any]:
     """Values of a field's type, as far as message types use them."""
     origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return within(*arguments)
     if kind is int:
         return st.integers(0, 2**63 - 1)
     if kind is str:

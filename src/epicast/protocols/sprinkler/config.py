@@ -79,6 +79,8 @@ class AgentConfig(EdgeConfig, frozen=True, kw_only=True):
     """Newest events kept per stream, for neighbours and for slow subscriptions."""
     early_bytes: Size = 4 << 20
     """Events kept per stream that came before what precedes them."""
+    max_window_bytes: Size = 64 << 20
+    """The most a client of a sidecar may ask for."""
     follow_all: bool = False
     """Follow every stream there is, subscribed to or not: what a sidecar does."""
     alarm_after_ns: Duration = 5 * _SECOND
@@ -89,7 +91,10 @@ class AgentConfig(EdgeConfig, frozen=True, kw_only=True):
         self.check_edge()
         check_region(self)
         at_least(self, 0, "proxy_gossip")
-        at_least(self, 1, "request_timeout_ns", "buffer_bytes", "early_bytes", "alarm_after_ns")
+        at_least(
+            self, 1, "request_timeout_ns", "buffer_bytes", "early_bytes", "max_window_bytes",
+            "alarm_after_ns",
+        )  # fmt: skip
 
 
 class ProxyConfig(ProtocolConfig, frozen=True, kw_only=True):

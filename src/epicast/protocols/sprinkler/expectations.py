@@ -50,7 +50,7 @@ class Expectation(Struct):
     """Answers of the owner, if that is somebody else, that were ahead of what came here since one
     was behind it."""
     shunned: NodeId = 0
-    """Who has just been left because it says that it has more, and sends nothing."""
+    """The source that was left last, because it sent nothing or events that cannot be stored."""
 
     def reached(self, state: StreamState) -> int:
         """As far as the source has shown to be."""

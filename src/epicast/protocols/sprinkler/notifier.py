@@ -36,6 +36,11 @@ class Notifier:
             self._ride -= sum(batch.wire_size() for batch in batches)
             self._batches += batches if self._ride >= 0 else ()
 
+    def forget(self, stream: int) -> None:
+        """A stream is not spread any more."""
+        self._news.pop(stream, None)
+        self._batches = [batch for batch in self._batches if batch.stream != stream]
+
     def leave_out(self, peer: NodeId) -> None:
         """A member of the view that is not told: the proxy, which knows. Its connection must not be
         given up with those of neighbours that are exchanged."""

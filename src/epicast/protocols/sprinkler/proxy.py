@@ -41,18 +41,21 @@ from epicast.protocols.sprinkler.messages import (
     Unsubscribe,
     Welcome,
 )
-from epicast.protocols.sprinkler.permits import Permit, permit_all
+from epicast.protocols.sprinkler.permits import IsAgent, Permit, all_agents, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
-from epicast.protocols.sprinkler.publications import Admit, Publications
+from epicast.protocols.sprinkler.publications import Admission, AdmitAll, Publications
 from epicast.protocols.sprinkler.relays import Relays, refusal
 from epicast.protocols.sprinkler.requests import Requests
 from epicast.protocols.sprinkler.sources import Sources
 from epicast.protocols.sprinkler.speakers import Speakers
+from epicast.protocols.sprinkler.standing import AGENT, CLIENT, PROXY, STRANGER, TO_PROXIES, Part
 from epicast.protocols.sprinkler.states import StreamState
 
 
 class Proxy(GossipingProxy):
     """A region's service: numbers its own streams, stores all, serves whoever asks."""
+
+    may_say = TO_PROXIES
 
     def __init__(
         self,
@@ -61,9 +64,10 @@ class Proxy(GossipingProxy):
         rng: Random,
         *,
         plan: ProxyPlan,
-        admit: Admit | None = None,
+        admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
+        is_agent: IsAgent = all_agents,
     ) -> None:
         super().__init__(node, config, rng)
         if len({info.id for info in plan.streams}) < len(plan.streams):
@@ -72,6 +76,7 @@ class Proxy(GossipingProxy):
         self._region_id = plan.region_id or node.id
         self._permit = permit
         self._status = status
+        self._is_agent = is_agent
         self._others = {peer.id: peer for peer in plan.proxies if peer.id != node.id}
         self._connected: dict[NodeId, None] = {}
         """Of the other proxies, those that can be reached."""
@@ -81,9 +86,10 @@ class Proxy(GossipingProxy):
         """Numbers the region's streams and follows those of others: does what only one may do."""
         self._states: dict[int, StreamState] = {}
         other_regions = set(map(self._region_of, self._others))
-        self._publications = Publications(node.id, config, len(other_regions), admit)
+        self._admit = admit or AdmitAll()
+        self._publications = Publications(node.id, config, len(other_regions), self._admit)
         self._relays = Relays(config.max_hops)
-        self._attached: dict[NodeId, None] = {}
+        self._attached: dict[NodeId, Part] = {}
         self._consumed: dict[int, int] = {}
         """By subscription of ours: bytes stored since we told its source."""
         self._cursors = Cursors(config, self._states)
@@ -178,7 +184,7 @@ class Proxy(GossipingProxy):
         if message.node.id != source:
             fx.drop("attached under another name", source)
             return
-        self._keep(message.node, fx)
+        self._keep(message, fx)
         infos = tuple(state.info for state in self._states.values())
         fx.send(
             source,
@@ -188,11 +194,18 @@ class Proxy(GossipingProxy):
             ),
         )  # fmt: skip
 
-    def _keep(self, peer: Peer, fx: Effects) -> None:
+    def _keep(self, message: Attach, fx: Effects) -> None:
         """Take an interest in somebody who came by itself, to notice when it is gone."""
-        if peer.id not in self._attached and peer.id not in self._others:
-            self._attached[peer.id] = None
+        peer = message.node
+        if peer.id in self._others:
+            return
+        if peer.id not in self._attached:
             fx.connect(peer)
+        is_agent = message.listens and self._is_agent(peer.id)
+        self._attached[peer.id] = AGENT if is_agent else CLIENT
+
+    def _part_of(self, peer: NodeId) -> Part:
+        return PROXY if peer in self._others else self._attached.get(peer, STRANGER)
 
     @handles(Poll)
     def _handle_poll(self, now: int, source: NodeId, message: Poll, fx: Effects) -> None:
@@ -200,9 +213,7 @@ class Proxy(GossipingProxy):
 
     @handles(Subscribe)
     def _handle_subscribe(self, now: int, source: NodeId, message: Subscribe, fx: Effects) -> None:
-        if source not in self._attached and source not in self._others:
-            fx.drop("subscription of a stranger", source)
-        elif refused := self._objection(source, Action.SUBSCRIBE, message.stream):
+        if refused := self._objection(source, Action.SUBSCRIBE, message.stream):
             fx.drop("subscription without the right", source, message.stream)
             fx.send(source, Forbidden(message.number, message.stream, refused))
         elif not self._cursors.subscribe(source, message, fx):
@@ -277,18 +288,11 @@ class Proxy(GossipingProxy):
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
-        self._answered(source, message, fx)
+        self._relays.back(message, fx)
 
     @handles(Refused)
     def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
-        self._answered(source, message, fx)
-
-    def _answered(self, source: NodeId, message: Published | Refused, fx: Effects) -> None:
-        """Only who was sent a publication can say what became of it."""
-        if source in self._are_no_agents():
-            self._relays.back(message, fx)
-        else:
-            fx.drop("answer of a stranger", source, message.stream)
+        self._relays.back(message, fx)
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -353,9 +357,6 @@ class Proxy(GossipingProxy):
     def _handle_advertisement(
         self, now: int, source: NodeId, message: Advertisement, fx: Effects
     ) -> None:
-        if source not in self._others:
-            fx.drop("advertisement of a stranger", source)
-            return
         is_new, former = self._speakers.heard(source, message.chain)
         if is_new:
             self._relays.call_back(list(self._attached), fx)
@@ -398,28 +399,33 @@ class Proxy(GossipingProxy):
         self, now: int, source: NodeId, batches: Sequence[EventBatch], fx: Effects
     ) -> None:
         for batch in batches:
-            stream = batch.stream
-            if not source or self._source_of(stream) != source:
+            state = self._states.get(stream := batch.stream)
+            if state is None or not source or self._source_of(stream) != source:
                 continue  # from a source we left, or one we never had
             if self._is_head:
                 self._sources.delivered(now, stream)
-            state = self._states[stream]
-            if batch.epoch != state.epoch:
-                if batch.epoch < state.epoch or batch.first != 1:
-                    continue
-                self._begin_epoch(state, batch.epoch, fx)
-            if batch.last <= state.taken:
+            news = state.news_in(batch)
+            if news is None:
                 continue
-            if batch.first > state.taken + 1:
-                fx.drop("gap", source, stream, state.taken + 1, batch.first - 1)
+            if problem := self._admit.storable(state.info, news):
+                fx.drop("events no history can store", source, stream, news.first, news.last)
+                self._have_from_others(now, stream, problem, fx)
+                continue
+            if news.epoch != state.epoch:
+                self._begin_epoch(state, news.epoch, fx)
+            if news.first > state.taken + 1:
+                fx.drop("gap", source, stream, state.taken + 1, news.first - 1)
                 self._ask_again(stream, fx)
                 continue
-            if batch.first <= state.taken:
-                batch = batch.slice(state.taken + 1, batch.last)
-            state.take(batch)
-            fx.append(batch)
-            self._on_taken(batch)
+            state.take(news)
+            fx.append(news)
+            self._on_taken(news)
         self._watch_sources()
+
+    def _have_from_others(self, now: int, stream: int, problem: str, fx: Effects) -> None:
+        """Leave the source of a stream, which sends events that cannot be stored."""
+        self._watch.not_stored(now, stream, problem)
+        self._sources.leave(now, stream, fx, shuns=True)
 
     def _watch_sources(self) -> None:
         if self._sources.check_at < self.timers.deadline("sources"):
@@ -441,13 +447,7 @@ class Proxy(GossipingProxy):
         if message.epoch > state.epoch:
             self._begin_epoch(state, message.epoch, fx)
         if message.epoch == state.epoch and message.seq > state.taken:
-            self._skip(state, message.seq, fx)
-
-    def _skip(self, state: StreamState, seq: int, fx: Effects) -> None:
-        """Retention at the source dropped what this proxy has never seen: bury it here as well."""
-        gap = EventBatch.build(state.id, state.taken + 1, [], seqs=[], last=seq, epoch=state.epoch)
-        state.take(gap)
-        fx.append(gap)
+            fx.append(state.bury(message.seq))
 
     def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
         state.restart(epoch)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol as Interface
 
 from epicast.core import Effects, EventBatch, NodeId
 from epicast.protocols.sprinkler.config import ProxyConfig
@@ -18,18 +19,36 @@ from epicast.protocols.sprinkler.regions import RegionalAcks, regions_of
 from epicast.protocols.sprinkler.relays import refusal
 from epicast.protocols.sprinkler.states import StreamState
 
-Admit = Callable[[StreamInfo, EventBatch], str]
-"""What is wrong with a publication; empty if nothing is."""
+_SHOWN = 40
+"""Characters of a level that is not known."""
+
+
+class Admission(Interface):
+    """Which events a stream takes. Without one, all are taken."""
+
+    def __call__(self, info: StreamInfo, batch: EventBatch) -> str:
+        """Why a publication cannot be numbered; empty if it can."""
+
+    def storable(self, info: StreamInfo, batch: EventBatch) -> str:
+        """Why no history can store events that were numbered elsewhere; empty if they can be."""
+
+
+class AdmitAll:
+    def __call__(self, info: StreamInfo, batch: EventBatch) -> str:
+        return ""
+
+    def storable(self, info: StreamInfo, batch: EventBatch) -> str:
+        return ""
 
 
 class Publications:
     def __init__(
-        self, node: NodeId, config: ProxyConfig, other_regions: int, admit: Admit | None
+        self, node: NodeId, config: ProxyConfig, other_regions: int, admit: Admission
     ) -> None:
         self._node = node
         self._config = config
         self._other_regions = other_regions
-        self._admit = admit or _admit_all
+        self._admit = admit
         self._owned: dict[int, tuple[StreamState, Ownership]] = {}
         self._numbered: dict[int, StreamState] = {}
         """Streams with publications that are numbered and not handed to the store yet."""
@@ -66,7 +85,8 @@ class Publications:
         self, state: StreamState, message: Publish, regions: int | None
     ) -> Refusal | None:
         if regions is None or regions > self._other_regions:
-            detail = f"level {message.level!r}: there are {self._other_regions} other regions"
+            shown, others = message.level[:_SHOWN], self._other_regions
+            detail = f"level {shown!r}: there are {others} other regions"
             return Refusal(RefusalCode.LEVEL, detail)
         if not self._regional.has_room(message.stream, message.publisher, regions):
             return Refusal(RefusalCode.BUSY, "too many acknowledgements wait")
@@ -155,7 +175,3 @@ class Publications:
     def _refuse(self, peer: NodeId, refused: Refused, fx: Effects) -> None:
         if peer not in (0, self._node):
             fx.send(peer, refused)
-
-
-def _admit_all(_: StreamInfo, __: EventBatch) -> str:
-    return ""

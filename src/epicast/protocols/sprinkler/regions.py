@@ -6,6 +6,8 @@ from epicast.core import NodeId
 from epicast.protocols.sprinkler.ownership import Pending
 
 _PREFIX = "regions="
+_DIGITS = 9
+"""The most digits of a count of regions. Python refuses to parse thousands of them."""
 
 
 def regions_of(level: str) -> int | None:
@@ -13,7 +15,7 @@ def regions_of(level: str) -> int | None:
     if not level:
         return 0
     count = level.removeprefix(_PREFIX)
-    if count == level or not count.isascii() or not count.isdecimal():
+    if count == level or not count.isascii() or not count.isdecimal() or len(count) > _DIGITS:
         return None
     return int(count)
 

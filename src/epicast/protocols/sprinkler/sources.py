@@ -247,15 +247,15 @@ class Sources:
             elif now - expects.heard_at > self._patience_ns:
                 self.leave(now, stream, fx)
             elif expects.starves(now, self._states[stream], self._config):
-                self.leave(now, stream, fx)
-                self._expects[stream].shunned = expects.source
+                self.leave(now, stream, fx, shuns=True)
 
-    def leave(self, now: int, stream: int, fx: Effects) -> None:
-        """Have no source until somebody advertises."""
+    def leave(self, now: int, stream: int, fx: Effects, *, shuns: bool = False) -> None:
+        """Have no source until a proxy advertises; with `shuns`, rather another one than this."""
         expects = self._expects[stream]
         if expects.source:
             fx.send(expects.source, Unsubscribe(self._numbers[stream]))
             self._expects[stream] = self._nobody(now, self._states[stream], expects)
+            self._expects[stream].shunned = expects.source if shuns else 0
 
     def _nobody(
         self, now: int, state: StreamState, before: Expectation | None = None

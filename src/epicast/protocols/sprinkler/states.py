@@ -80,6 +80,20 @@ class StreamState:
         self._unstored.append(batch)
         self.hidden_bytes += batch.wire_size()
 
+    def news_in(self, batch: EventBatch) -> EventBatch | None:
+        """The part of a batch that was not taken; the beginning of a later epoch is news, too."""
+        if batch.epoch != self.epoch:
+            return batch if batch.epoch > self.epoch and batch.first == 1 else None
+        if batch.last <= self.taken:
+            return None
+        return batch.slice(max(batch.first, self.taken + 1), batch.last)
+
+    def bury(self, seq: int) -> EventBatch:
+        """Hand tombstones up to `seq` to the store: what retention at the source has dropped."""
+        gap = EventBatch.build(self.id, self.taken + 1, [], seqs=[], last=seq, epoch=self.epoch)
+        self.take(gap)
+        return gap
+
     def store(self, seq: int) -> list[EventBatch]:
         """Everything up to `seq` is stored: what of it was not before."""
         stored: list[EventBatch] = []

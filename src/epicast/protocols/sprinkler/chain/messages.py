@@ -5,16 +5,17 @@ from __future__ import annotations
 from msgspec import Struct
 
 from epicast.core import Message
+from epicast.core.ranges import Epoch, Id, Seq
 from epicast.protocols.sprinkler.messages import Counter
 from epicast.wire import register
 
 
-@register(84)
+@register(84, datagrams=False)
 class Beat(Message):
     """I am there, and know of this configuration of the chain."""
 
-    incarnation: int
-    epoch: int
+    incarnation: Id
+    epoch: Seq
     ailing: bool = False
     """It cannot store: if others can, they should go on without it."""
 
@@ -22,41 +23,41 @@ class Beat(Message):
 class Place(Struct, frozen=True, array_like=True):
     """How far a history is, and who numbered what of it."""
 
-    stream: int
-    epoch: int
-    end: int
+    stream: Id
+    epoch: Epoch
+    end: Seq
     lineage: tuple[tuple[int, int], ...]
     afresh: bool = False
     """In the answer: what was there is not what the chain has; forget it."""
 
 
-@register(85)
+@register(85, datagrams=False)
 class Link(Message):
     """To the predecessor, or to the tail by who wants to join: send me what follows."""
 
-    epoch: int
-    incarnation: int
+    epoch: Seq
+    incarnation: Id
     places: tuple[Place, ...]
 
 
-@register(86)
+@register(86, datagrams=False)
 class Linked(Message):
     """The answer: for each stream where it goes on, in front of the events themselves."""
 
-    epoch: int
+    epoch: Seq
     places: tuple[Place, ...]
 
 
-@register(87)
+@register(87, datagrams=False)
 class Progress(Message):
     """To the predecessor: this is stored here, and this may be shown."""
 
-    epoch: int
+    epoch: Seq
     stored: tuple[Counter, ...]
     shown: tuple[Counter, ...]
 
 
-@register(88)
+@register(88, datagrams=False)
 class Dismissed(Message):
     """To those attached: go to another replica, this one is not in the chain at the moment."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 
 from epicast.core import Message
+from epicast.core.ranges import Epoch, Id, Seq
 from epicast.protocols.sprinkler.moving.tenure import Tenure
 from epicast.wire import register
 
 
-@register(90)
+@register(90, datagrams=False)
 class Ownerships(Message):
     """Between proxies: of all streams that were ever moved, who owns them as far as is known. Said
     when two meet, when there is news, and now and then."""
@@ -17,12 +18,12 @@ class Ownerships(Message):
     tenures: tuple[Tenure, ...]
 
 
-@register(91)
+@register(91, datagrams=False)
 class MoveRequest(Message):
     """By people's tools. To the owner: give a stream away. With `force`, to the region that is to
     have it: take it, whatever the owner has done."""
 
-    stream: int
+    stream: Id
     region: str
     """That is to have it."""
     force: bool
@@ -38,21 +39,21 @@ class MoveOutcome(IntEnum):
     """Somebody else has to be asked; nothing was changed."""
 
 
-@register(92)
+@register(92, datagrams=False)
 class MoveReply(Message):
     """What has become of a request."""
 
-    stream: int
+    stream: Id
     outcome: MoveOutcome
     detail: str
     """In a sentence, if it is not done."""
-    epoch: int = 0
+    epoch: Epoch = 0
     """Where the new owner begins: in this epoch, behind this number."""
-    seq: int = 0
+    seq: Seq = 0
 
 
-@register(93)
+@register(93, datagrams=False)
 class AcceptLoss(Message):
     """By people's tools: that events of a stream were lost here is known, and no alarm any more."""
 
-    stream: int
+    stream: Id

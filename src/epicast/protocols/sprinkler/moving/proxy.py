@@ -25,9 +25,9 @@ from epicast.protocols.sprinkler.moving.messages import (
 )
 from epicast.protocols.sprinkler.moving.tenant import TenantProxy
 from epicast.protocols.sprinkler.moving.tenure import Tenure
-from epicast.protocols.sprinkler.permits import Permit, permit_all
+from epicast.protocols.sprinkler.permits import IsAgent, Permit, all_agents, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
-from epicast.protocols.sprinkler.publications import Admit
+from epicast.protocols.sprinkler.publications import Admission
 from epicast.protocols.sprinkler.states import StreamState
 
 _NEARS_WITHIN = 5
@@ -44,11 +44,15 @@ class MovableProxy(TenantProxy):
         rng: Random,
         *,
         plan: ProxyPlan,
-        admit: Admit | None = None,
+        admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
+        is_agent: IsAgent = all_agents,
     ) -> None:
-        super().__init__(node, config, rng, plan=plan, admit=admit, permit=permit, status=status)
+        super().__init__(
+            node, config, rng, plan=plan, admit=admit, permit=permit, status=status,
+            is_agent=is_agent,
+        )  # fmt: skip
         self._handovers: dict[int, Handover] = {}
         self._askers: dict[int, NodeId] = {}
         """Who waits for this region to own a stream."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from epicast.core.ranges import Epoch, Id, Seq
+
 
 class Tenure(Struct, frozen=True, array_like=True):
     """One region's time as the owner of a stream, from when it was given or taken.
@@ -14,20 +16,20 @@ class Tenure(Struct, frozen=True, array_like=True):
     done: the epoch it begins is higher than any the owner can have used.
     """
 
-    stream: int
-    term: int
+    stream: Id
+    term: Seq
     """Grows with every move."""
-    owner: int
+    owner: Id
     """The region."""
-    epoch: int
+    epoch: Epoch
     """In which it begins to number."""
-    before: int
+    before: Epoch
     """The epoch that is continued: the same, unless it was taken by force."""
-    since: int
+    since: Seq
     """What the stream had when it changed hands."""
     taken: bool
     """Whether the owner has begun. Until then nobody numbers the stream."""
-    giver: int = 0
+    giver: Id = 0
     """The region that gave it away; 0: it was taken by force."""
 
     @property
