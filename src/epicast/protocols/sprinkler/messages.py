@@ -62,6 +62,10 @@ class RefusalCode(IntEnum):
     """Who publishes has no right to."""
 
 
+OF_REQUEST = 0
+"""In place of a subscription's number, which is never 0."""
+
+
 @register(64)
 class Attach(Message):
     """An agent or client is there and wants to know what there is."""
@@ -135,6 +139,7 @@ class Restart(Message):
     """What the subscription waits for is gone; it goes on behind `seq` of `epoch`."""
 
     number: int
+    """The subscription's number, or `OF_REQUEST` in the answer to an agent's request."""
     stream: int
     epoch: int
     seq: int

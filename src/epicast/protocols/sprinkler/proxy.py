@@ -410,7 +410,9 @@ class Proxy(GossipingProxy):
                 self._begin_epoch(state, batch.epoch, fx)
             if batch.last <= state.taken:
                 continue
-            if batch.first > state.taken + 1:
+            if state.taken < batch.first == state.resumes_at:
+                fx.begin_epoch(stream, state.epoch, keeps=False, first=batch.first)
+            elif batch.first > state.taken + 1:
                 fx.drop("gap", source, stream, state.taken + 1, batch.first - 1)
                 self._ask_again(stream, fx)
                 continue
@@ -434,20 +436,15 @@ class Proxy(GossipingProxy):
 
     @handles(Restart)
     def _handle_restart(self, now: int, source: NodeId, message: Restart, fx: Effects) -> None:
-        """What comes next is gone at the source: go on where it goes on."""
+        """The source has dropped the events that follow here. With its next event the history here
+        begins anew, and subscribers that are behind are sent a `Restart` as well."""
         state = self._states.get(message.stream)
         if state is None or self._source_of(message.stream) != source:
             return
         if message.epoch > state.epoch:
             self._begin_epoch(state, message.epoch, fx)
         if message.epoch == state.epoch and message.seq > state.taken:
-            self._skip(state, message.seq, fx)
-
-    def _skip(self, state: StreamState, seq: int, fx: Effects) -> None:
-        """Retention at the source dropped what this proxy has never seen: bury it here as well."""
-        gap = EventBatch.build(state.id, state.taken + 1, [], seqs=[], last=seq, epoch=state.epoch)
-        state.take(gap)
-        fx.append(gap)
+            state.resumes_at = message.seq + 1
 
     def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
         state.restart(epoch)
