@@ -32,7 +32,7 @@ from epicast.sim.campaign.plan import (
     Publishing,
     Subscribed,
 )
-from epicast.sim.campaign.retention import draw_absences, draw_retention, without_levels
+from epicast.sim.campaign.retention import draw_absences, draw_retention
 from epicast.sim.network import Conditions
 
 TROUBLE_ENDS_NS = 6 * SECOND
@@ -70,13 +70,11 @@ def draw_plan(seed: int, *, chains: bool = False) -> Plan:
         *draw_faults(_rng(seed, "faults"), targets, CHAIN_KINDS if chains else KINDS, TROUBLE_NS),
         *_draw_moves(_rng(seed, "moves"), regions, streams),
     )
-    if not chains:
-        rng = _rng(seed, "retention")
-        moved = {fault.stream for fault in faults if isinstance(fault, Move)}
-        streams = draw_retention(rng, streams, moved)
-        if any(stream.retain_bytes is not None for stream in streams):
-            faults += draw_absences(rng, names, edges, TROUBLE_NS)
-            edges = without_levels(edges)
+    rng = _rng(seed, "retention")
+    moved = {fault.stream for fault in faults if isinstance(fault, Move)}
+    streams = draw_retention(rng, streams, regions, moved)
+    if any(stream.retain_bytes is not None for stream in streams):
+        faults += draw_absences(rng, names, edges, TROUBLE_NS)
     return Plan(
         seed=number,
         regions=regions,

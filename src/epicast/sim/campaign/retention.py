@@ -14,21 +14,29 @@ from msgspec import structs
 
 from epicast.log import History
 from epicast.sim.campaign.faults import Cut, CutEdge, Fault, PauseEdge, isolating
-from epicast.sim.campaign.plan import MS, SECOND, PlannedEdge, PlannedStream
+from epicast.sim.campaign.plan import MS, SECOND, PlannedEdge, PlannedRegion, PlannedStream
 from epicast.sim.campaign.truth import Broken
 
 RETAINED_SEGMENT_BYTES = 4096
 
 
 def draw_retention(
-    rng: Random, streams: tuple[PlannedStream, ...], moved: set[str]
+    rng: Random,
+    streams: tuple[PlannedStream, ...],
+    regions: Sequence[PlannedRegion],
+    moved: set[str],
 ) -> tuple[PlannedStream, ...]:
-    """In every third run, of most streams: no more is kept than is published in a second or so.
-    A stream that is moved must not lose anything, or nobody could say what its owners had."""
+    """Bound the histories of most streams, in a third of the runs, to about a second of events.
+
+    Streams that move or belong to a chain are left alone: the truth about them needs all of their
+    history.
+    """
+    alone = {region.name for region in regions if region.replicas == 1}
     if rng.random() < 2 / 3:
         return streams
     return tuple(
-        stream if stream.name in moved or rng.random() < 0.3
+        stream
+        if stream.name in moved or stream.owner not in alone or rng.random() < 0.3
         else structs.replace(stream, retain_bytes=rng.choice((8 << 10, 24 << 10, 64 << 10)))
         for stream in streams
     )  # fmt: skip
@@ -37,7 +45,7 @@ def draw_retention(
 def draw_absences(
     rng: Random, regions: Sequence[str], edges: Sequence[PlannedEdge], within: tuple[int, int]
 ) -> tuple[Fault, ...]:
-    """Somebody at the edge, and a region, that hear nothing for most of a run."""
+    """Draw up to two edges and a region that are cut off, or stopped, for most of a run."""
     begin, end = within
     absences: list[Fault] = []
     there = [edge for edge in edges if edge.subscribed and not edge.joins_ns]
@@ -54,16 +62,6 @@ def draw_absences(
     return tuple(absences)
 
 
-def without_levels(edges: Sequence[PlannedEdge]) -> tuple[PlannedEdge, ...]:
-    """Publishers that do not wait for other regions. What waits while one is away may be dropped
-    meanwhile; an owner that is started again then takes its repetition for another event."""
-    return tuple(
-        edge if edge.publishing is None
-        else structs.replace(edge, publishing=structs.replace(edge.publishing, level=""))
-        for edge in edges
-    )  # fmt: skip
-
-
 class Retention:
     """Where histories have begun, by stream and epoch."""
 
@@ -75,6 +73,6 @@ class Retention:
         self._starts.add((history.stream, history.epoch, history.start))
 
     def check(self, who: str, stream: int, epoch: int, first: int) -> None:
-        """Somebody goes on at `first`, whatever was before."""
+        """Check that `who` may skip everything before `first`."""
         if first > 1 and (stream, epoch, first) not in self._starts:
             raise Broken(f"{who}: goes on at {first} of epoch {epoch}, where no history begins")

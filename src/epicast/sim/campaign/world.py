@@ -64,6 +64,9 @@ class World:
             self._region_of,
             self._listed,
         )
+        for stream in plan.streams:
+            truth = self.oracles.streams[geoplex.streams[stream.name].id]
+            truth.forgets_publishers = stream.retain_bytes is not None
         self.oracles.own_publishers = {
             node_id_of(f"{region}/expiry"): region for region in self._on_files
         }
