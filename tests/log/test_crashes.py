@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from epicast.core import Event, EventBatch
 from epicast.log import CorruptBatch, DiskFull, GcPolicy, History, LogError, LogFailed
@@ -196,6 +197,22 @@ def test_a_disk_too_full_for_the_next_segment_refuses() -> None:
             disk.capacity_bytes += 200
             history.append(EventBatch.build(7, seq, [b"x" * 20]))
     assert len(everything(history)) == seq
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_retention_leaves_something_that_survives_a_crash(seed: int) -> None:
+    """A segment that is started on a full disk and gets no batch is not synced."""
+    disk = SimulatedDisk(Random(seed))
+    config = structs.replace(SMALL, retain_bytes=100)
+    history = History(disk, 7, config=config)
+    history.append(EventBatch.build(7, 1, [b"x" * SMALL.segment_bytes]))
+    history.sync()
+    disk.capacity_bytes = sum(map(disk.size, disk.names())) + HEADER_BYTES
+    with pytest.raises(DiskFull):
+        history.append(EventBatch.build(7, 2, [b"x" * 60]))
+    assert history.retain(0) == 1
+    disk.crash()
+    assert History(disk, 7, config=config).end == 1
 
 
 def test_compaction_on_a_full_disk_gives_up_and_tries_again() -> None:

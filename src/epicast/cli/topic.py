@@ -110,7 +110,7 @@ def join(
         from epicast.runtime.waiting import end_task, spawn
 
         async with _opened(name, peers) as node:
-            topic = node.topic(name, mode)
+            topic = node.topic(name, mode, join_within=None)
             subscription = topic.subscribe(early=early)
             say(f"This peer is {node.address}: others may join through it.")
             announcing = spawn(_announce(topic))
@@ -178,7 +178,7 @@ def publish(
         from epicast.runtime.waiting import Bell
 
         async with _opened(name, peers, timeout) as node:
-            topic = node.topic(name, mode)
+            topic = node.topic(name, mode, join_within=None)
             await topic.joined(timeout)
             keys = [key.encode()] * len(values) if key else None
             last = await topic.publish_many(values, keys)
@@ -218,7 +218,7 @@ def status(
         from epicast.runtime.waiting import Bell
 
         async with _opened(name, peers, timeout) as node:
-            topic = node.topic(name, mode)
+            topic = node.topic(name, mode, join_within=None)
             await topic.joined(timeout)
             await Bell().wait(watch)
             return _described(node, topic, watch)

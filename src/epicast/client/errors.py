@@ -22,8 +22,9 @@ class AccessDenied(ConnectFailed):
 
 
 class JoinFailed(ConnectFailed):
-    """A topic was not joined in the time given; the message says what stands in the way. The node
-    goes on trying."""
+    """Raised when a topic was not joined in the time given, or cannot be; the message says why.
+    After the `timeout` of `joined` the node goes on trying. After `join_within` of `node.topic` the
+    topic has ended: call `node.topic` again to try again."""
 
 
 class Closed(EpicastError):

@@ -25,7 +25,7 @@ from epicast.client.reading import Reading
 from epicast.client.stream import Stream
 from epicast.client.subscription import Subscription
 from epicast.client.topics.peer import PeerNode
-from epicast.client.topics.topic import Topic
+from epicast.client.topics.topic import JOIN_WITHIN_S, Topic
 from epicast.client.watermarks import AutoSave, WatermarkFile
 from epicast.core import Config, EpicastError, EventBatch, NodeId, Publication
 from epicast.deployment.naming import not_among
@@ -133,13 +133,17 @@ class Node:
         *,
         config: Config | None = None,
         contacts: Sequence[str] = (),
+        join_within: float | None = JOIN_WITHIN_S,
     ) -> Topic:
         """Join a topic among peers, through any of `contacts`, in the background. The proxy has no
-        part in it: for its topics the node listens on a port of its own (see `epicast.join`)."""
+        part in it: for its topics the node listens on a port of its own (see `epicast.join`). If
+        nobody in the topic was heard of within `join_within` seconds, it ends with `JoinFailed`."""
         self._raise_over()
         if self._peer is None:
             self._peer = self.make_peer()
-        return self._peer.topic(name, mode, config=config, contacts=contacts)
+        return self._peer.topic(
+            name, mode, config=config, contacts=contacts, join_within=join_within
+        )
 
     def statistics(self) -> Mapping[str, int | float]:
         """Counters of the connection and the protocol, and what is held here."""

@@ -30,6 +30,7 @@ from epicast.client.items import Item, Reset, Watermark
 from epicast.client.publishing import PublishLimits
 from epicast.client.stream import DEFAULT_WINDOW_BYTES
 from epicast.client.sync_topics import PeerNode, Topic, TopicSubscription, join
+from epicast.client.topics.topic import JOIN_WITHIN_S
 from epicast.client.watermarks import WatermarkFile
 from epicast.core import Config, EventBatch
 from epicast.protocols.sprinkler import AgentConfig, ClientConfig, StreamInfo
@@ -112,9 +113,12 @@ class Node(Closing):
         *,
         config: Config | None = None,
         contacts: Sequence[str] = (),
+        join_within: float | None = JOIN_WITHIN_S,
     ) -> Topic:
         found = self._caller.call(
-            lambda: self._node.topic(name, mode, config=config, contacts=contacts)
+            lambda: self._node.topic(
+                name, mode, config=config, contacts=contacts, join_within=join_within
+            )
         )
         return Topic(found, self._caller)
 

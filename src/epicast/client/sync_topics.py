@@ -11,6 +11,7 @@ from epicast.client.credentials import TlsOptions
 from epicast.client.errors import Closed
 from epicast.client.topics import TopicItem, joining, peer, subscription, topic
 from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES, Queued
+from epicast.client.topics.topic import JOIN_WITHIN_S
 from epicast.core import Config, EventBatch, NodeId
 from epicast.protocols.epto import Pending
 from epicast.runtime.limits import Limits
@@ -56,9 +57,12 @@ class PeerNode(Closing):
         *,
         config: Config | None = None,
         contacts: Sequence[str] | None = None,
+        join_within: float | None = JOIN_WITHIN_S,
     ) -> Topic:
         found = self._caller.call(
-            lambda: self._node.topic(name, mode, config=config, contacts=contacts)
+            lambda: self._node.topic(
+                name, mode, config=config, contacts=contacts, join_within=join_within
+            )
         )
         return Topic(found, self._caller)
 

@@ -74,19 +74,16 @@ class Save(Operation, frozen=True):
 
 class BeginEpoch(Operation, frozen=True):
     """The stream's history goes on in `epoch`: with all that is there, or, if it keeps nothing,
-    from its first number. Written in turn with the batches before and after it."""
+    empty, with `first` as the next number. Written in turn with the batches before and after it."""
 
     stream: int
     epoch: int
     keeps: bool
-
-    @property
-    def first(self) -> int:
-        return 1
+    first: int = 1
 
     @property
     def last(self) -> int:
-        return 0
+        return self.first - 1
 
     def wire_size(self) -> int:
         return 0
@@ -220,10 +217,11 @@ class Effects:
         """Store; answered by `on_appended` once durable, or `on_append_failed`."""
         self.operations.append(Append(batch))
 
-    def begin_epoch(self, stream: int, epoch: int, *, keeps: bool) -> None:
-        """Have the stream's history go on in `epoch`, with what is there or without. If that fails,
-        so does what is appended behind it."""
-        self.operations.append(BeginEpoch(stream, epoch, keeps))
+    def begin_epoch(self, stream: int, epoch: int, *, keeps: bool, first: int = 1) -> None:
+        """Begin `epoch` in the stream's history. It keeps its events, or drops them all and takes
+        `first` as its next number; then `epoch` may be the present one. If this fails, so does
+        what is appended behind it."""
+        self.operations.append(BeginEpoch(stream, epoch, keeps, first))
 
     def release(self, stream: int, seq: int) -> None:
         """Let the stored events of a stream collect others, up to a number: they will stay. Only

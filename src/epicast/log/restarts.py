@@ -27,7 +27,7 @@ def write(history: History, writes: Sequence[Write]) -> None:
         if each.keeps:
             history.raise_epoch(each.epoch)
         else:
-            history.reset(each.epoch)
+            history.reset(each.epoch, each.first)
     if batches:
         append(history, batches)
 

@@ -177,11 +177,16 @@ class Segments:
         self._firsts = [segment.first for segment in self.all]
 
     def surplus(self, now: int) -> int:
-        """How many of the oldest segments retention gives no room."""
+        """Return how many of the oldest segments retention has to drop.
+
+        At least one segment with events stays. Without it, no subscriber could be told where the
+        stream goes on, and a crash that loses the empty active segment would lose the numbers.
+        """
         most_bytes, most_ns = self._config.retain_bytes, self._config.retain_ns
         total = self.size
         count = 0
-        for segment in self.sealed:
+        is_empty = self.active.last < self.active.first
+        for segment in self.sealed[: -1 if is_empty else None]:
             too_much = most_bytes is not None and total > most_bytes
             too_old = most_ns is not None and now - segment.newest_time > most_ns
             if not too_much and not too_old:

@@ -18,6 +18,8 @@ from epicast.protocols.event_runs import EventRun, RunIndex
 
 Purging = Literal["random", "age"]
 
+OUT_OF_TURN = "a publication before it was refused: publish it again, under the number of that one"
+
 _in_order = attrgetter("arrival", "first")
 _by_age = attrgetter("age")
 _by_repetitions = attrgetter("repetitions")
@@ -215,6 +217,26 @@ def refusal(batch: EventBatch, max_event_bytes: int) -> str:
     if size > max_event_bytes:
         return f"an event of {size} bytes; max_event_bytes is {max_event_bytes}"
     return ""
+
+
+class Turns:
+    """Keeps the numbers of a publisher without gaps: after a refusal, all publications are refused
+    until the refused number comes again."""
+
+    __slots__ = ("_refused",)
+
+    def __init__(self) -> None:
+        self._refused = 0
+        """The first number that was refused and has not come again; 0 if there is none."""
+
+    def objection(self, batch: EventBatch) -> str:
+        """Return why a publication must wait for an earlier one, or an empty string."""
+        if batch.first == self._refused:
+            self._refused = 0
+        return OUT_OF_TURN if 0 < self._refused < batch.first else ""
+
+    def note_refused(self, batch: EventBatch) -> None:
+        self._refused = self._refused or batch.first
 
 
 def unpinned(batch: EventBatch) -> EventBatch:

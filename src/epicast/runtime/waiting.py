@@ -109,6 +109,12 @@ def spawn(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return asyncio.get_running_loop().create_task(coroutine)
 
 
+async def done_within(task: asyncio.Task[Any], timeout: float | None) -> bool:
+    """Wait for a task, for `timeout` seconds at most; return whether it is over."""
+    done, _ = await asyncio.wait([task], timeout=timeout)
+    return bool(done)
+
+
 async def end_task(task: asyncio.Task[Any]) -> None:
     """Cancel a task and wait until it is over; what it raised is of no interest any more."""
     task.cancel()

@@ -19,12 +19,16 @@ class Commit(Struct):
     afterwards: list[Callable[[], None]] = field(default_factory=list)
     """What waits for it: sends and deliveries that must not come before the write."""
 
+    def first_writes(self) -> dict[int, Write]:
+        """Return the commit's first write to each stream."""
+        writes: dict[int, Write] = {}
+        for batch in self.batches:
+            writes.setdefault(batch.stream, batch)
+        return writes
+
     def firsts(self) -> dict[int, int]:
         """Where the commit begins in each stream it appends to."""
-        firsts: dict[int, int] = {}
-        for batch in self.batches:
-            firsts.setdefault(batch.stream, batch.first)
-        return firsts
+        return {stream: write.first for stream, write in self.first_writes().items()}
 
     def size(self) -> int:
         return sum(batch.wire_size() for batch in self.batches)
@@ -58,11 +62,14 @@ class SimDisk:
 
     def accept(self, commit: Commit) -> str:
         """Take a commit in, to be synced later; if that cannot be, why not."""
-        firsts, size = commit.firsts(), commit.size()
+        writes, firsts, size = commit.first_writes(), commit.firsts(), commit.size()
         reason = ""
         if firsts and (self._full or self._used + size > self._capacity):
             reason = "disk full"
-        elif any(first > self._failed.get(stream, first) for stream, first in firsts.items()):
+        elif any(
+            isinstance(write, EventBatch) and write.first > self._failed.get(stream, write.first)
+            for stream, write in writes.items()
+        ):
             reason = "an append before it failed"
         for stream, first in firsts.items():
             if reason:

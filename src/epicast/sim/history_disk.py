@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from epicast.core import EventBatch, Recovered
+from epicast.core.effects import BeginEpoch
 from epicast.log import GcPolicy, History, HistoryGone, LogConfig, in_memory
 from epicast.sim.disk import Commit, SimDisk
 
@@ -18,7 +19,7 @@ def history_config(*, waits_for_release: bool = False) -> LogConfig:
 class HistoryDisk(SimDisk):
     """Like its base, but streams with a policy are read as `log.History` gives them out."""
 
-    __slots__ = ("_config", "_histories", "_policies", "on_stored")
+    __slots__ = ("_config", "_histories", "_policies", "on_began", "on_stored")
 
     def __init__(
         self,
@@ -33,6 +34,8 @@ class HistoryDisk(SimDisk):
         self._histories: dict[int, History] = {}
         self.on_stored: Callable[[EventBatch], None] | None = None
         """Told of every batch that has become durable."""
+        self.on_began: Callable[[BeginEpoch], None] | None = None
+        """Told when a history goes on in another epoch, or anew."""
 
     def history(self, stream: int) -> History | None:
         return self._histories.get(stream)
@@ -43,12 +46,6 @@ class HistoryDisk(SimDisk):
         ends: dict[int, int] = {}
         for batch in commit.batches:
             history = self._histories.get(batch.stream)
-            if not isinstance(batch, EventBatch):
-                if history is not None and batch.keeps:
-                    history.raise_epoch(batch.epoch)
-                elif history is not None:
-                    history.reset(batch.epoch)
-                continue
             if history is None:
                 history = self._histories[batch.stream] = History.in_memory(
                     batch.stream,
@@ -56,6 +53,14 @@ class HistoryDisk(SimDisk):
                     config=self._config,
                     epoch=batch.epoch,
                 )
+            if not isinstance(batch, EventBatch):
+                if not batch.keeps:
+                    history.reset(batch.epoch, batch.first)
+                elif batch.epoch > history.epoch:
+                    history.raise_epoch(batch.epoch)
+                if self.on_began is not None:
+                    self.on_began(batch)
+                continue
             if batch.epoch > history.epoch:
                 history.reset(batch.epoch, batch.first)
             history.append(batch)

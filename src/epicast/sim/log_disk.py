@@ -69,9 +69,8 @@ class LogDisk(SimDisk):
         """Told of every batch that has become stable as its stream promises."""
         self.on_opened: Callable[[int, History], None] | None = None
         """Told of every history when the node starts."""
-        self.on_began: Callable[[int, int, bool], None] | None = None
-        """Told when a history goes on in another epoch, or anew: which, and whether it keeps what
-        it has."""
+        self.on_began: Callable[[BeginEpoch], None] | None = None
+        """Told when a history goes on in another epoch, or anew."""
         self._replace_files()
 
     def _replace_files(self) -> None:
@@ -95,6 +94,7 @@ class LogDisk(SimDisk):
         if not kept.on_files:
             config = in_memory(
                 segment_bytes=kept.config.segment_bytes,
+                retain_bytes=kept.config.retain_bytes,
                 waits_for_release=kept.config.waits_for_release,
             )
             return History.in_memory(stream, policy=kept.policy, config=config, epoch=epoch)
@@ -197,7 +197,7 @@ class LogDisk(SimDisk):
         for each in writes:
             if isinstance(each, BeginEpoch):
                 if self.on_began is not None:
-                    self.on_began(each.stream, each.epoch, each.keeps)
+                    self.on_began(each)
             elif self.on_stored is not None:
                 self.on_stored(each)
 

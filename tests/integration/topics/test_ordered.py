@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from msgspec import structs
 
 import epicast
 from epicast import EptoConfig, Event, Gap, PublishRefused
@@ -11,6 +12,7 @@ from epicast.core.message import Layered
 from epicast.protocols.epto.entries import columns_of
 from epicast.protocols.epto.messages import Ball
 from epicast.runtime import recorder
+from epicast.runtime.waiting import next_turn, spawn
 from tests.integration.runtime.conftest import Run
 from tests.integration.runtime.support import eventually
 from tests.integration.topics.support import Stranger, peers, take
@@ -268,5 +270,51 @@ def test_events_from_an_hour_ahead_are_refused_with_a_reason(run: Run) -> None:
             assert 77 not in {source for source, _, _ in found[0]}
             for topic in topics:
                 assert topic.statistics()["epto.refused"] >= 1
+
+    run(main())
+
+
+def test_who_comes_back_is_not_taken_for_one_that_begins(run: Run) -> None:
+    async def main() -> None:
+        async with peers(3) as nodes:
+            topics = await joined(nodes[:2], CONFIG)
+            there = topics[0].subscribe()
+            await topics[1].publish_many([b"first life"] * 3)
+            await take(there, 3)
+            await topics[1].leave()
+            late = await joined(nodes[2:], CONFIG)
+            subscription = late[0].subscribe()
+            again = await joined(nodes[1:2], CONFIG)
+            assert await again[0].publish(b"second life") == 4
+            for each in (there, subscription):
+                (event,) = await take(each, 1)
+                assert (event.stream, event.seq) == (nodes[1].id, 4)
+
+    run(main())
+
+
+def test_what_was_refused_takes_no_number(run: Run) -> None:
+    """Twenty events do not fit a buffer for eight: others get the numbers of the twelve."""
+    config = structs.replace(
+        CONFIG, max_buffer_bytes=8_000_000, max_event_bytes=1_000_000, round_period_ns=200_000_000,
+        min_round_ns=200_000_000,
+    )  # fmt: skip
+
+    async def main() -> None:
+        async with peers(2) as nodes:
+            topics = await joined(nodes, config)
+            subscription = topics[1].subscribe(window_bytes=64 << 20)
+            large = spawn(topics[0].publish_many([b"x" * 900_000] * 20))
+            await next_turn()
+            small = [spawn(topics[0].publish(b"small %d" % number)) for number in range(3)]
+            with pytest.raises(PublishRefused, match=r"no room.*8 events before it were published"):
+                await large
+            numbers = []
+            for each in small:
+                numbers.append(await each)
+            assert numbers == [9, 10, 11]
+            assert await topics[0].publish(b"last") == 12
+            events = await take(subscription, 12)
+            assert [event.seq for event in events] == list(range(1, 13))
 
     run(main())

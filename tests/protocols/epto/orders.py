@@ -2,7 +2,8 @@
 
 Every node runs beside the dumb model, gets the same balls at the same times, and must send and
 deliver the same. At the end the properties of section 5.2.2 are checked from what was delivered.
-With early readers, applications that apply early events and roll back follow each round.
+With early readers, applications that apply early events and roll back follow each round. Now and
+then a publication is refused, with others behind it in the same step.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import struct
 from heapq import heappop, heappush
 from itertools import combinations
 from random import Random
+from typing import Protocol as Interface
 
 from epicast.core import Effects, EventBatch, Peer, Publication, Recovered
-from epicast.core.effects import Notice
+from epicast.core.effects import Notice, Refuse
 from epicast.protocols.epto import EarlyReader, EarlyStep, Epto, EptoConfig, Missing
 from epicast.protocols.epto.messages import Ball
 from epicast.protocols.membership import FullMembership
@@ -22,7 +24,13 @@ from tests.protocols.epto.model import Entry, Model
 
 PERIOD = 1_000_000
 MAX_AHEAD = 50 * PERIOD
+LARGEST = 100
+"""Bytes of an event."""
 IDS = (3, 2**63 + 9, 8, 2**64 - 2, 11)
+
+
+class Sender(Interface):
+    fx: Effects
 
 
 class Node:
@@ -42,6 +50,7 @@ class Node:
         self.places: Places | None = None
         self.readers: dict[int, tuple[EarlyReader, Application]] = {}
         self.left: list[Application] = []
+        self.refused = 0
 
     def collect(self) -> None:
         """Take up what was delivered and reported missing."""
@@ -116,7 +125,7 @@ def entries(ball: Ball) -> dict[Entry, int]:
     }
 
 
-def balls(node: Node) -> list[tuple[list[int], Ball]]:
+def balls(node: Sender) -> list[tuple[list[int], Ball]]:
     """What the node sends, probes left out, and to whom."""
     return [
         (targets, message) for targets, message, _ in node.fx.sends if isinstance(message, Ball)
@@ -142,6 +151,7 @@ def run_orders(seed: int, *, early: bool = False) -> dict[int, Node]:
         max_clock_ahead_ns=MAX_AHEAD,
         max_datagram_bytes=rng.choice((100, 1 << 20)),
         max_datagrams=64,
+        max_event_bytes=LARGEST,
     )
     nodes = {identity: Node(identity, ids, config, rng) for identity in ids}
     loss, slowest = rng.choice((0.0, 0.0, 0.2, 0.6)), rng.choice((0.3, 1.0, 4.0, 10.0))
@@ -167,6 +177,8 @@ def run_orders(seed: int, *, early: bool = False) -> dict[int, Node]:
         wall = now + node.fx.wall_offset
         if what == "publish":
             _publish(node, identity, now, rng.randint(1, 4))
+            if rng.random() < 0.2:
+                _publish_too_much(node, identity, now)
         elif what == "round":
             if early:
                 node.change_readers(readers_rng)
@@ -202,6 +214,19 @@ def _publish(node: Node, identity: int, now: int, rows: int) -> None:
     node.model.publish(now + node.fx.wall_offset, first, rows)
     node.protocol.on_publish(now, (Publication(identity, first, batch),), node.fx)
     assert not node.fx.operations, node.fx.operations
+
+
+def _publish_too_much(node: Node, identity: int, now: int) -> None:
+    """One event is too large: it takes no number, nor does what was numbered behind it."""
+    publications = []
+    for first, size in enumerate((LARGEST + 1, 1), node.next_number):
+        batch = EventBatch.build(identity, first, [b"+" * size])
+        publications.append(Publication(identity, first, batch))
+    node.protocol.on_publish(now, publications, node.fx)
+    refused = [each.publication for each in node.fx.operations if isinstance(each, Refuse)]
+    assert refused == publications
+    node.refused += len(refused)
+    node.fx.clear()
 
 
 def _compare(node: Node, ball: dict[Entry, int], new: list[Entry]) -> None:

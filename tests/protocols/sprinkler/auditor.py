@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from epicast.core import Event, EventBatch, NodeId, Publication
+from epicast.core.effects import BeginEpoch
 from epicast.log import GcPolicy
 from tests.log.reference import collects, predicate_of
 
@@ -38,14 +39,20 @@ class Session:
         """Numbers of the epoch delivered with a row."""
         self.tombstones: list[tuple[int, int]] = []
         self.restarts: list[int] = []
+        self.skipped: list[tuple[int, int]] = []
+        """Numbers of the epoch that resets have told to be gone."""
 
     @property
     def watermark(self) -> tuple[int, int]:
         return self.epoch, self.next - 1
 
-    def begin(self, epoch: int) -> None:
-        self.epoch, self.next = epoch, 1
-        self.rows, self.tombstones = [], []
+    def begin(self, epoch: int, seq: int = 0) -> None:
+        if epoch != self.epoch:
+            self.epoch, self.next = epoch, 1
+            self.rows, self.tombstones, self.skipped = [], [], []
+        if seq:
+            self.skipped.append((self.next, seq))
+            self.next = seq + 1
 
 
 class Auditor:
@@ -58,6 +65,8 @@ class Auditor:
         """By proxy, stream and epoch: how far its disk has been, lost since or not."""
         self.sessions: dict[tuple[NodeId, int], Session] = {}
         self.lost_epochs: set[tuple[int, int]] = set()
+        self.dropped: set[tuple[int, int, int]] = set()
+        """Stream, epoch and number up to which the retention of some proxy dropped everything."""
         self.published: dict[int, dict[bytes, str]] = {stream: {} for stream in policies}
         """By stream and payload: what has become of it."""
         self.acknowledged = self.refused = self.delivered = self.buried = 0
@@ -82,6 +91,15 @@ class Auditor:
             events += batch.events()
         else:
             self._compare(f"disk of {node}", batch)
+
+    def on_began(self, node: NodeId, began: BeginEpoch) -> None:
+        if not began.keeps:
+            self._check_dropped(f"disk of {node}", began.stream, began.epoch, began.last)
+            self.stored[node, began.stream] = Stored(began.epoch, began.last)
+
+    def _check_dropped(self, who: str, stream: int, epoch: int, seq: int) -> None:
+        if seq and (stream, epoch, seq) not in self.dropped:
+            raise Broken(f"{who}: resumes after {seq} of epoch {epoch}, dropped by no proxy")
 
     def on_disk_lost(self, node: NodeId, owned: Sequence[int]) -> None:
         for key in [key for key in self.stored if key[0] == node]:
@@ -170,12 +188,14 @@ class Auditor:
 
     def on_restarted(self, node: NodeId, number: int, epoch: int, seq: int) -> None:
         session = self.sessions[node, number]
-        if epoch <= session.epoch or seq:
+        if (epoch, seq) < (session.epoch, session.next) or (epoch == session.epoch and not seq):
             raise Broken(f"{session.name}: restarted at {epoch}/{seq} in epoch {session.epoch}")
-        if epoch in session.restarts:
-            raise Broken(f"{session.name}: restarted twice for epoch {epoch}")
-        session.restarts.append(epoch)
-        session.begin(epoch)
+        self._check_dropped(session.name, session.stream, epoch, seq)
+        if epoch != session.epoch:
+            if epoch in session.restarts:
+                raise Broken(f"{session.name}: restarted twice for epoch {epoch}")
+            session.restarts.append(epoch)
+        session.begin(epoch, seq)
 
     def _compare(self, who: str, batch: EventBatch) -> None:
         events = self.truth[batch.stream].get(batch.epoch, [])
@@ -236,7 +256,8 @@ class Auditor:
         policy = self._policies[session.stream]
         collectors: list[tuple[int, object]] = []
         latest: dict[bytes, int] = {}
-        for seq in session.rows:
+        told = [seq for first, last in session.skipped for seq in range(first, last + 1)]
+        for seq in sorted([*session.rows, *told]):
             event = events[seq - 1]
             if event.kind:
                 collectors.append((seq, predicate_of(event, policy)))

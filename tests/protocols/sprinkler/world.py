@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -132,6 +133,7 @@ class World:
         for region, node in self.geo.proxies.items():
             disk = node.disk = HistoryDisk(sync_ns, policies, config=log)
             disk.on_stored = self._teller(node.id)
+            disk.on_began = partial(self.auditor.on_began, node.id)
             self._names[node.id] = region
         self.simulation.on_topic_delivery = self._on_delivery
         self.simulation.on_notice = self._on_notice
@@ -150,6 +152,15 @@ class World:
         return lambda batch: self.auditor.on_stored(
             self.owner_of(batch.stream) == node, node, batch
         )
+
+    def retain(self) -> None:
+        """Have all proxies drop what their bounds leave no room for."""
+        for node in self.geo.proxies.values():
+            assert isinstance(node.disk, HistoryDisk)
+            for stream in self.stream_names:
+                history = node.disk.history(stream)
+                if history is not None and history.retain(0) > 1:
+                    self.auditor.dropped.add((stream, history.epoch, history.start - 1))
 
     # -- nodes -----------------------------------------------------------------------------------
 

@@ -66,6 +66,11 @@ def test_geoplexes_of_all_shapes_occur():
         (False, None, False), (True, None, False), (False, 40, False), (True, 300, False),
         (False, None, True),
     }  # fmt: skip
+    retained = [plan for plan in PLANS if any(stream.retain_bytes for stream in plan.streams)]
+    assert 80 < len(retained) < 180
+    for plan in retained:
+        moved = {fault.stream for fault in plan.faults if type(fault).__name__ == "Move"}
+        assert not any(s.retain_bytes for s in plan.streams if s.name in moved)
     edges = [edge for plan in PLANS for edge in plan.edges]
     assert {edge.kind for edge in edges} == {"agent", "client", "sidecar"}
     publishing = [edge.publishing for edge in edges if edge.publishing is not None]

@@ -279,8 +279,33 @@ def test_buried_for_a_reason():
 
 def test_restarted_without_a_loss(case):
     case.publish(1, 1)
-    with broken("restarted at 100/1"):
+    with broken("goes on at 2 of epoch 100, where no history begins"):
         case.oracles.on_restarted(READER, 1, EPOCH, 1)
+
+
+def dropped(first: int) -> History:
+    """A history of which retention has left what begins at `first`."""
+    history = History.in_memory(STREAM, epoch=EPOCH)
+    history.reset(EPOCH, first)
+    return history
+
+
+def test_restarted_behind_what_retention_has_dropped(case):
+    case.publish(1, 8)
+    case.oracles.retention.note(dropped(4))
+    case.oracles.on_restarted(READER, 1, EPOCH, 3)
+    with broken("restarted at 100/3, where it was at 100/3"):
+        case.oracles.on_restarted(READER, 1, EPOCH, 3)
+    with broken("goes on at 7 of epoch 100, where no history begins"):
+        case.oracles.on_restarted(READER, 1, EPOCH, 6)
+
+
+def test_a_history_that_begins_anew_where_none_begins(case):
+    case.publish(1, 8)
+    case.oracles.retention.note(dropped(4))
+    case.oracles.on_began("r2", STREAM, EPOCH, keeps=False, first=4)
+    with broken("r2: goes on at 6 of epoch 100, where no history begins"):
+        case.oracles.on_began("r2", STREAM, EPOCH, keeps=False, first=6)
 
 
 def test_restarted_more_often_than_there_were_losses():

@@ -15,7 +15,7 @@ from epicast.client.topics.contacts import ContactSeeker
 from epicast.client.topics.guard import GuardedTopic
 from epicast.client.topics.items import Gap
 from epicast.client.topics.options import PeerOptions, check_contacts
-from epicast.client.topics.topic import Topic
+from epicast.client.topics.topic import JOIN_WITHIN_S, Topic
 from epicast.core import (
     MAX_NODE_ID,
     Config,
@@ -31,7 +31,7 @@ from epicast.core.host import Host, HostConfig
 from epicast.deployment import AccessControl, Action, topic_id
 from epicast.deployment.addresses import Address
 from epicast.deployment.naming import NAME_RULE, is_name
-from epicast.protocols.epto import EarlyStep, Missing, Pending
+from epicast.protocols.epto import EarlyStep, Missing, OwnEvents, Pending
 from epicast.protocols.epto.topic import OrderedTopic
 from epicast.protocols.topic_modes import (
     DEFAULT_MODE,
@@ -42,7 +42,7 @@ from epicast.protocols.topic_modes import (
 from epicast.runtime import NodeDriver
 from epicast.runtime.gate import NeighbourGate, PeerGate, Rights, Security
 from epicast.runtime.identify import own_names
-from epicast.runtime.waiting import Outcome, end_task, spawn
+from epicast.runtime.waiting import Outcome, end_task, in_thread, spawn
 
 LOOPBACK = "127.0.0.1"
 
@@ -63,6 +63,8 @@ class PeerNode:
         self._topics: dict[int, Topic] = {}
         self._next_sequences: dict[int, int] = {}
         """By topic: a topic that is left and joined again goes on where it was."""
+        self._own_events: dict[int, OwnEvents] = {}
+        """By ordered topic: the events of this node, as its peers know them."""
         self._rng = Random(random_id())
         self._life: Any = spawn(self._live())
 
@@ -90,10 +92,9 @@ class PeerNode:
     async def _live(self) -> None:
         options = self._options
         try:
-            towards = options.towards
             driver = self._driver = NodeDriver(
                 self.id,
-                options.host or (LOOPBACK if towards is None else address_towards(towards)),
+                options.host or await _own_host(options.towards),
                 options.port,
                 limits=options.limits,
                 cluster=options.cluster,
@@ -170,9 +171,11 @@ class PeerNode:
         *,
         config: Config | None = None,
         contacts: Sequence[str] | None = None,
+        join_within: float | None = JOIN_WITHIN_S,
     ) -> Topic:
         """Join a topic, in the background. What is not given comes from the node's geoplex.toml, if
-        the topic is declared there, and from `join`."""
+        the topic is declared there, and from `join`. If nobody in the topic was heard of within
+        `join_within` seconds (None: no limit), the topic ends with `JoinFailed`."""
         if self._over is not None:
             raise self._over
         if not is_name(name):
@@ -192,8 +195,9 @@ class PeerNode:
         number = topic_id(name, mode)
         found = self._topics.get(number)
         if found is None:
-            first = self._next_sequences.get(number, 1)
-            found = Topic(self, name, mode, number, config, through, first)
+            own = self._own_events.get(number)
+            first = self._next_sequences.get(number, 1) if own is None else own.published + 1
+            found = Topic(self, name, mode, number, config, through, first, join_within)
             self._topics[number] = found
         elif found.name != name:
             raise ConfigError(
@@ -244,6 +248,7 @@ class PeerNode:
         protocol = topic_mode(topic.mode).make(driver.node, topic.config, rng)
         if isinstance(protocol, OrderedTopic):
             topic.early.follow(protocol.order)
+            protocol.order.own = self._own_events.setdefault(topic.number, protocol.order.own)
         if self._access is not None:
             rights = Rights(self._access, driver.identity_of)
             protocol = GuardedTopic(protocol, topic.name, rights)
@@ -256,8 +261,9 @@ class PeerNode:
         driver.wake()
 
     def forget_topic(self, topic: Topic) -> None:
-        self._next_sequences[topic.number] = topic.next_sequence
-        self._topics.pop(topic.number, None)
+        if self._topics.get(topic.number) is topic:
+            self._next_sequences[topic.number] = topic.next_sequence
+            del self._topics[topic.number]
 
     def has_heard(self, topic: Topic) -> bool:
         return self._running[1].has_heard(topic.number)
@@ -299,7 +305,12 @@ class PeerNode:
     def _on_refuse(self, publication: Publication, error: str) -> None:
         topic = self._topics.get(publication.topic)
         if topic is not None:
-            topic.on_refuse(publication.first, error)
+            topic.on_refuse(publication.batch, error)
+
+
+async def _own_host(towards: Address | None) -> str:
+    """Return where this machine listens by default. Names are looked up in a thread."""
+    return LOOPBACK if towards is None else await in_thread(lambda: address_towards(towards))
 
 
 def own_identity(access: AccessControl, options: PeerOptions) -> str:

@@ -17,8 +17,17 @@ from epicast.client.topics.subscription import DEFAULT_WINDOW_BYTES, TopicSubscr
 from epicast.core import Config, ConfigError, EpicastError, EventBatch, Peer
 from epicast.deployment.addresses import Address
 from epicast.protocols.epto import Pending
+from epicast.protocols.notifications import OUT_OF_TURN
 from epicast.protocols.topic_modes import ORDERED_MODE, topic_mode
-from epicast.runtime.waiting import Bell, end_task, in_thread, next_turn, spawn, until_done
+from epicast.runtime.waiting import (
+    Bell,
+    done_within,
+    end_task,
+    in_thread,
+    next_turn,
+    spawn,
+    until_done,
+)
 
 if TYPE_CHECKING:
     from epicast.client.topics.peer import PeerNode
@@ -31,6 +40,8 @@ _BATCH_BYTES = 1 << 20
 """Of one publication: larger ones are handed over in parts."""
 _LOOK_S = 0.02
 _LOOK_MOST_S = 0.5
+JOIN_WITHIN_S = 120.0
+"""Seconds after which a topic that was not joined ends, if `node.topic` names no other time."""
 _SILENT_S = 30.0
 """After which contacts that answer, but of whose topic nothing is heard, are looked up anew."""
 
@@ -47,6 +58,7 @@ class Topic:
         config: Config,
         contacts: Sequence[Address],
         next_sequence: int,
+        join_within: float | None,
     ) -> None:
         self.name = name
         self.mode = mode
@@ -67,10 +79,12 @@ class Topic:
         self.early = EarlySubscriptions()
         self._subscriptions: list[TopicSubscription] = []
         self._dropped = 0
-        self._refusals: dict[int, str | None] = {}
-        """Of publications being handed over, by their first number: why they were refused."""
+        self._refusals: dict[int, str] = {}
+        """Why a publication was refused, by the `id` of its batch; empty if it was not. Holds the
+        publications that a caller waits for."""
         self._largest = topic_mode(mode).largest_event(config)
         self._checks = EventChecks(name, self._largest, self._largest)
+        self._join_within = join_within
         self._joining = spawn(self._join())
 
     # -- joining and leaving ---------------------------------------------------------------------
@@ -84,37 +98,66 @@ class Topic:
     async def joined(self, timeout: float | None = None) -> None:
         """Wait until somebody in the topic was heard of; at once if no contacts were given.
 
-        A contact that cannot be reached is tried again for as long as it takes. Raises
-        `JoinFailed`, which says what stands in the way, after `timeout` seconds; joining goes on.
+        A contact that cannot be reached is tried again. Raises `JoinFailed`, which says what stands
+        in the way, after `timeout` seconds; joining goes on. Once `join_within` of `node.topic` is
+        over, the topic ends: this, `publish` and subscriptions raise `JoinFailed`.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.state == "joining":
             left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                reason = self.problem or "nobody was heard of yet"
-                raise JoinFailed(
-                    f"topic {self.name!r} was not joined within {timeout:g} seconds: {reason}"
-                )
+            if timeout is not None and left is not None and left <= 0:
+                raise self._not_joined(timeout)
             await self._news.wait(left)
         self._raise_over()
 
+    def _not_joined(self, seconds: float) -> JoinFailed:
+        reason = self.problem or "nobody was heard of yet"
+        return JoinFailed(
+            f"topic {self.name!r} was not joined within {seconds:g} seconds: {reason}"
+        )
+
     async def _join(self) -> None:
+        attempts = spawn(self._try_to_join())
         try:
-            await self._node.ready()
-            await in_thread(topic_mode(self.mode).warm_up)
-            while not self._is_joined:
-                contacts = await self._find_contacts()
-                self._node.start_topic(self, contacts)
-                self._runs = True
-                if not contacts or await self._heard_of_others(contacts):
-                    self.problem = ""
-                    self._is_joined = True
-                    self._news.ring()
-                else:
-                    self._node.stop_topic(self)
-                    self._runs = False
+            if await done_within(attempts, self._join_within):
+                await attempts
+            elif self._join_within is not None:
+                self._give_up_joining(self._not_joined(self._join_within))
         except EpicastError as error:
+            self._give_up_joining(error)
+        except Exception as error:
+            failed = JoinFailed(f"topic {self.name!r} cannot be joined: {error!r}")
+            failed.__cause__ = error
+            self._give_up_joining(failed)
+        finally:
+            await end_task(attempts)
+
+    def _give_up_joining(self, error: EpicastError) -> None:
+        """End the topic, so that `node.topic` makes another one."""
+        if self._over is None:
+            log.warning("%s", error)
             self.end(error)
+            self._stop()
+            self._node.forget_topic(self)
+
+    async def _try_to_join(self) -> None:
+        await self._node.ready()
+        await in_thread(topic_mode(self.mode).warm_up)
+        while not self._is_joined:
+            contacts = await self._find_contacts()
+            self._node.start_topic(self, contacts)
+            self._runs = True
+            if not contacts or await self._heard_of_others(contacts):
+                self.problem = ""
+                self._is_joined = True
+                self._news.ring()
+            else:
+                self._stop()
+
+    def _stop(self) -> None:
+        if self._runs:
+            self._runs = False
+            self._node.stop_topic(self)
 
     async def _find_contacts(self) -> list[Peer]:
         if not self._contacts:
@@ -147,9 +190,7 @@ class Topic:
             return
         self.end(Closed(f"topic {self.name!r} was left"), quietly=True)
         await end_task(self._joining)
-        if self._runs:
-            self._runs = False
-            self._node.stop_topic(self)
+        self._stop()
         self._node.forget_topic(self)
         await next_turn()  # in which the goodbye is sent
 
@@ -218,7 +259,8 @@ class Topic:
 
     async def _hand_over(self, batch: EventBatch) -> int:
         """Numbers are taken when publications are queued, in order and without holes: a number
-        that nobody ever published would be missed by everybody for a while."""
+        that nobody ever published would be missed by everybody for a while. What is refused gives
+        its number back; what was queued behind it is queued again, with other numbers."""
         self._raise_over()
         longest = batch.longest
         if longest.key + longest.payload > self._largest:
@@ -227,31 +269,45 @@ class Topic:
                 f"{self._largest} is the most in topic {self.name!r}: publish parts, or where the "
                 "data is"
             )
+        refused = await self._try(batch)
+        while refused is not None:
+            part, refusal = refused
+            if refusal != OUT_OF_TURN:
+                taken = part.first - batch.first
+                some = f" ({taken} events before it were published)" if taken else ""
+                raise PublishRefused.from_text(f"INVALID: {refusal}{some}")
+            self._raise_over()
+            batch = batch.slice(part.first, batch.last).renumbered(
+                self._node.id, 0, self.next_sequence, time.time_ns(), ()
+            )
+            refused = await self._try(batch)
+        self._raise_over()
+        return batch.last
+
+    async def _try(self, batch: EventBatch) -> tuple[EventBatch, str] | None:
+        """Queue a batch: the first part of it that was refused, and why."""
         waiting: list[Any] = []
-        firsts: list[int] = []
+        parts: list[EventBatch] = []
         try:
             for part in _parts(batch):
                 waiting.append(self._node.submit(part, self.number))
                 self.next_sequence = part.last + 1
-                firsts.append(part.first)
-                self._refusals[part.first] = None
+                parts.append(part)
+                self._refusals[id(part)] = ""
             for future in waiting:
                 if future is not None:
                     await until_done(future)
             await next_turn()  # in which the protocol takes up what was accepted, or refuses it
-            for first in firsts:
-                refusal = self._refusals[first]
-                if refusal is not None:
-                    raise PublishRefused.from_text(f"INVALID: {refusal}")
+            refused = ((part, self._refusals[id(part)]) for part in parts)
+            return next(((part, why) for part, why in refused if why), None)
         finally:
-            for first in firsts:
-                del self._refusals[first]
-        self._raise_over()
-        return batch.last
+            for part in parts:
+                del self._refusals[id(part)]
 
-    def on_refuse(self, first: int, error: str) -> None:
-        if first in self._refusals:
-            self._refusals[first] = error
+    def on_refuse(self, batch: EventBatch, error: str) -> None:
+        self.next_sequence = min(self.next_sequence, batch.first)
+        if id(batch) in self._refusals:
+            self._refusals[id(batch)] = error
 
     # -- subscribing -----------------------------------------------------------------------------
 

@@ -71,8 +71,9 @@ began anew in between.
 
 from epicast.protocols.epto.config import EptoConfig
 from epicast.protocols.epto.early import EarlyReader, EarlyStep
+from epicast.protocols.epto.own import OwnEvents
 from epicast.protocols.epto.pending import Pending
 from epicast.protocols.epto.protocol import Epto
 from epicast.protocols.epto.sources import Missing
 
-__all__ = ["EarlyReader", "EarlyStep", "Epto", "EptoConfig", "Missing", "Pending"]
+__all__ = ["EarlyReader", "EarlyStep", "Epto", "EptoConfig", "Missing", "OwnEvents", "Pending"]

@@ -25,13 +25,14 @@ from epicast.protocols.epto.entries import entry_overhead
 from epicast.protocols.epto.inbox import Inbox
 from epicast.protocols.epto.layout import MAX_ENTRY_EVENTS
 from epicast.protocols.epto.messages import Ball, Probe, ProbeAnswer
+from epicast.protocols.epto.own import OwnEvents
 from epicast.protocols.epto.pace import Pace
 from epicast.protocols.epto.pending import Pending, pending
 from epicast.protocols.epto.plausible import fault_of, is_number
 from epicast.protocols.epto.sizing import MARGIN, SMALL_SYSTEM, SizeEstimate, fanout_for, ttl_for
 from epicast.protocols.epto.sources import Gaps, Missing, Sources
 from epicast.protocols.epto.store import EventStore
-from epicast.protocols.notifications import refusal
+from epicast.protocols.notifications import Turns, refusal
 
 _ROUND = "round"
 
@@ -39,10 +40,10 @@ _ROUND = "round"
 class Epto(Protocol[EptoConfig]):
     """Peers come from the layer below in a stack, or from `peers` when it runs alone."""
 
-    __slots__ = ("_beginning", "_begun_anew", "_clock", "_delivered", "_early", "_first_at",
-                 "_heard", "_inbox", "_missing", "_published", "_published_at", "_refused",
-                 "_repeats", "_rounds", "_size", "_sources", "_store", "_withheld", "fanout",
-                 "pace", "ttl")  # fmt: skip
+    __slots__ = ("_beginning", "_begun_anew", "_clock", "_delivered", "_early",
+                 "_heard", "_inbox", "_missing", "_refused", "_repeats", "_rounds",
+                 "_size", "_sources", "_store", "_turns", "_withheld", "fanout", "own", "pace",
+                 "ttl")  # fmt: skip
 
     def __init__(
         self, node: Peer, config: EptoConfig, rng: Random, peers: PeerSampler | None = None
@@ -61,7 +62,8 @@ class Epto(Protocol[EptoConfig]):
         self._early: EarlyOrder | None = None
         self._rounds = 0
         self._heard = 0
-        self._published = self._published_at = self._first_at = 0
+        self.own = OwnEvents()
+        self._turns = Turns()
         self._begun_anew = 0
         self._delivered = self._missing = self._refused = self._withheld = 0
         self.fanout = self.ttl = 1
@@ -113,6 +115,8 @@ class Epto(Protocol[EptoConfig]):
         else:
             self._clock.begin(0, 0)
             self._sources.complete_after = self._clock.told(wall)
+        if self.own.published_at <= self._clock.latest(wall):
+            self._clock.hear(self.own.published_at)
         self._store.reserve(-len(self._beginning.held), -self._beginning.held_bytes)
         self.on_publish(now, self._beginning.end(), fx)
 
@@ -135,8 +139,8 @@ class Epto(Protocol[EptoConfig]):
         time = self._clock.begin(wall, max(store.newest, last) if last <= latest else store.newest)
         if last > latest:
             self._begin_after(time)
-        self._published_at = min(self._published_at, time)
-        self._first_at = min(self._first_at, time)
+        self.own.published_at = min(self.own.published_at, time)
+        self.own.first_at = min(self.own.first_at, time)
         if self._early is not None:
             self._early.begin_anew(fx)
 
@@ -149,18 +153,23 @@ class Epto(Protocol[EptoConfig]):
         for publication in publications:
             batch = publication.batch
             needed = batch.payload_bytes + entry_overhead(batch)
-            error = refusal(batch, self.config.max_event_bytes) or self._no_room(batch, needed)
+            error = (
+                self._turns.objection(batch)
+                or refusal(batch, self.config.max_event_bytes)
+                or self._no_room(batch, needed)
+            )
             if error:
                 self._refused += batch.rows
+                self._turns.note_refused(batch)
                 fx.refuse(publication, error)
             elif not self._beginning.over:
                 self._beginning.hold(publication, needed)
                 self._store.reserve(1, needed)
             else:
-                self._published = batch.last
-                self._published_at = self._clock.stamp(wall)
-                self._first_at = self._first_at or self._published_at
-                self._store.publish(self._published_at, self.node.id, batch)
+                own = self.own
+                own.published, own.published_at = batch.last, self._clock.stamp(wall)
+                own.first_at = own.first_at or own.published_at
+                self._store.publish(own.published_at, self.node.id, batch)
 
     def _no_room(self, batch: EventBatch, needed: int) -> str:
         if batch.rows > MAX_ENTRY_EVENTS:
@@ -282,13 +291,13 @@ class Epto(Protocol[EptoConfig]):
             entries,
             columns,
             self._clock.told(wall),
-            self._published,
-            self._published_at,
+            self.own.published,
+            self.own.published_at,
             self.pace.latency_ns,
             0 if size is None else size.epoch,
             b"" if size is None else size.to_send(),
             0 if size is None else size.size,
-            self._first_at,
+            self.own.first_at,
         )
 
     @handles(Probe)

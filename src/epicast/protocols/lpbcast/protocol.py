@@ -37,6 +37,7 @@ from epicast.protocols.lpbcast.publishing import PublishRate
 from epicast.protocols.lpbcast.retrieval import Retrieval, Store
 from epicast.protocols.notifications import (
     NotificationBuffer,
+    Turns,
     is_notification,
     refusal,
     unpinned,
@@ -52,7 +53,8 @@ class Lpbcast(Member):
     """With a layer below, or `peers`, membership is their business and only events are gossiped."""
 
     __slots__ = ("_delivered", "_duplicates", "_events", "_ids", "_published", "_purged",
-                 "_purged_young", "_rate", "_refused", "_retrieval", "_store")  # fmt: skip
+                 "_purged_young", "_rate", "_refused", "_retrieval", "_store",
+                 "_turns")  # fmt: skip
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Lpbcast(Member):
         self._retrieval = Retrieval(config, self._ids.knows)
         self._store = Store(config)
         self._rate = PublishRate(config, rng)
+        self._turns = Turns()
         self._published = self._delivered = self._duplicates = 0
         self._purged = self._purged_young = self._refused = 0
 
@@ -154,8 +157,9 @@ class Lpbcast(Member):
     def on_publish(self, now: int, publications: Sequence[Publication], fx: Effects) -> None:
         for publication in publications:
             batch = publication.batch
-            error = refusal(batch, self.config.max_event_bytes)
+            error = self._turns.objection(batch) or refusal(batch, self.config.max_event_bytes)
             if error:
+                self._turns.note_refused(batch)
                 fx.refuse(publication, error)
                 self._refused += batch.rows
             else:

@@ -27,11 +27,13 @@ from epicast.protocols.sprinkler.config import AgentConfig
 from epicast.protocols.sprinkler.edge import Edge
 from epicast.protocols.sprinkler.following import Following, Outstanding
 from epicast.protocols.sprinkler.messages import (
+    OF_REQUEST,
     Advertisement,
     Answer,
     Counter,
     Notify,
     Request,
+    Restart,
     StreamInfo,
     Tail,
     Unsubscribe,
@@ -320,14 +322,28 @@ class Agent(Edge[AgentConfig]):
             if following is None:
                 continue
             if counter.epoch > following.epoch:
-                self._begin_epoch(now, following, counter, fx)
+                self._follow_anew(following, counter, fx)
                 continue
             earlier = before.get(counter.stream, counter)
             if earlier.epoch == following.epoch and earlier.seq > following.end:
                 self._catch_up(now, following, earlier.seq, fx)
                 following.asked = max(following.asked, earlier.seq)
 
-    def _begin_epoch(self, now: int, following: Following, counter: Counter, fx: Effects) -> None:
+    @handles(Restart)
+    def _handle_restart(self, now: int, source: NodeId, message: Restart, fx: Effects) -> None:
+        if message.number != OF_REQUEST:
+            super()._handle_restart(now, source, message, fx)
+            return
+        following = self._followed.get(message.stream)
+        if not self._is_proxy(source):
+            fx.drop("restart of a stranger", source, message.stream)
+        elif following is not None and following.lacks(message.epoch, message.seq):
+            counter = Counter(message.stream, message.epoch, message.seq)
+            self._follow_anew(following, counter, fx)
+
+    def _follow_anew(self, following: Following, counter: Counter, fx: Effects) -> None:
+        """Follow the stream from `counter` on: the events before it can no longer be fetched. The
+        proxy takes over the subscriptions served from here and resets them."""
         following.restart(counter, self._make_buffer(following.info))
         for subscription in list(self._by_stream.get(counter.stream, ())):
             if subscription.live:

@@ -56,6 +56,10 @@ class Following:
     def counter(self) -> Counter:
         return Counter(self.info.id, self.epoch, self.end)
 
+    def lacks(self, epoch: int, seq: int) -> bool:
+        """Whether not everything up to there has arrived, in the epoch that is followed."""
+        return epoch == self.epoch and seq > self.end
+
     def arrive(self, batch: EventBatch) -> list[EventBatch]:
         """Take what came, in any order; what can be delivered now."""
         delivered: list[EventBatch] = []

@@ -63,6 +63,10 @@ class RefusalCode(IntEnum):
     """Who publishes has no right to."""
 
 
+OF_REQUEST = 0
+"""In place of a subscription's number, which is never 0."""
+
+
 @register(64, datagrams=False)
 class Attach(Message):
     """An agent or client is there and wants to know what there is."""
@@ -136,6 +140,7 @@ class Restart(Message):
     """What the subscription waits for is gone; it goes on behind `seq` of `epoch`."""
 
     number: Id
+    """The subscription's number, or `OF_REQUEST` in the answer to an agent's request."""
     stream: Id
     epoch: Epoch
     seq: Seq

@@ -413,7 +413,9 @@ class Proxy(GossipingProxy):
                 continue
             if news.epoch != state.epoch:
                 self._begin_epoch(state, news.epoch, fx)
-            if news.first > state.taken + 1:
+            if state.taken < news.first == state.resumes_at:
+                fx.begin_epoch(stream, state.epoch, keeps=False, first=news.first)
+            elif news.first > state.taken + 1:
                 fx.drop("gap", source, stream, state.taken + 1, news.first - 1)
                 self._ask_again(stream, fx)
                 continue
@@ -440,14 +442,15 @@ class Proxy(GossipingProxy):
 
     @handles(Restart)
     def _handle_restart(self, now: int, source: NodeId, message: Restart, fx: Effects) -> None:
-        """What comes next is gone at the source: go on where it goes on."""
+        """The source has dropped the events that follow here. With its next event the history here
+        begins anew, and subscribers that are behind are sent a `Restart` as well."""
         state = self._states.get(message.stream)
         if state is None or self._source_of(message.stream) != source:
             return
         if message.epoch > state.epoch:
             self._begin_epoch(state, message.epoch, fx)
         if message.epoch == state.epoch and message.seq > state.taken:
-            fx.append(state.bury(message.seq))
+            state.resumes_at = message.seq + 1
 
     def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
         state.restart(epoch)

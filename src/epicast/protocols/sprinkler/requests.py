@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from epicast.core import DATA, Effects, EventBatch, NodeId
 from epicast.protocols.sprinkler.config import ProxyConfig
 from epicast.protocols.sprinkler.cursors import visible_part
-from epicast.protocols.sprinkler.messages import Answer, Request
+from epicast.protocols.sprinkler.messages import OF_REQUEST, Answer, Request, Restart
 from epicast.protocols.sprinkler.rooms import Rooms
 from epicast.protocols.sprinkler.states import StreamState
 
@@ -93,6 +93,10 @@ class Requests:
             for batch in visible_part(state, message.first, state.end, batches)
             if batch.first <= message.last
         ]
+        start = batches[0].first if batches and batches[0].epoch == state.epoch else 0
+        if message.epoch == state.epoch and message.first < start <= state.end:
+            # Retention has dropped what was asked for: its subscribers have to be told.
+            fx.send(peer, Restart(OF_REQUEST, state.id, state.epoch, start - 1), DATA)
         fitting = self._rooms.fitting(peer, found, self._rooms.left(peer, fx))
         if found and not fitting:  # the room was taken meanwhile
             self._waiting.setdefault(peer, deque()).appendleft(message)

@@ -29,6 +29,7 @@ class StreamState:
         "id",
         "info",
         "recent",
+        "resumes_at",
         "stored",
         "taken",
     )
@@ -38,6 +39,8 @@ class StreamState:
         self.info = info
         self.epoch = epoch
         self.end = self.stored = self.taken = end
+        self.resumes_at = 0
+        """The number that the source goes on with, if it does not have what follows `taken`."""
         self.recent = RecentBatches(recent_bytes)
         """Up to what is stored."""
         self.hidden_bytes = 0
@@ -75,8 +78,9 @@ class StreamState:
         return joined
 
     def take(self, batch: EventBatch) -> None:
-        """The batch behind `taken` was handed to the store."""
+        """The next batch was handed to the store."""
         self.taken = batch.last
+        self.resumes_at = 0
         self._unstored.append(batch)
         self.hidden_bytes += batch.wire_size()
 
@@ -88,18 +92,19 @@ class StreamState:
             return None
         return batch.slice(max(batch.first, self.taken + 1), batch.last)
 
-    def bury(self, seq: int) -> EventBatch:
-        """Hand tombstones up to `seq` to the store: what retention at the source has dropped."""
-        gap = EventBatch.build(self.id, self.taken + 1, [], seqs=[], last=seq, epoch=self.epoch)
-        self.take(gap)
-        return gap
-
     def store(self, seq: int) -> list[EventBatch]:
-        """Everything up to `seq` is stored: what of it was not before."""
+        """Everything up to `seq` is stored: what of it was not before. Where numbers are missing,
+        the history has begun anew behind them, and what was stored before is gone from it."""
         stored: list[EventBatch] = []
         unstored = self._unstored
+        before = self.stored
         while unstored and unstored[0].last <= seq:
             batch = unstored.popleft()
+            if batch.first > before + 1:
+                self.hidden_bytes -= sum(gone.wire_size() for gone in (*self._hidden, *stored))
+                stored.clear()
+                self._hidden.clear()
+            before = batch.last
             self.recent.add(batch)
             stored.append(batch)
         if stored:
@@ -145,7 +150,7 @@ class StreamState:
         self._numbered = []
         self._unstored.clear()
         self._hidden.clear()
-        self.hidden_bytes = 0
+        self.hidden_bytes = self.resumes_at = 0
 
     def relabel(self, epoch: int) -> None:
         """A new epoch begins with everything that is here."""

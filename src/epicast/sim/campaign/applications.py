@@ -75,7 +75,7 @@ class Application:
             self.plan.delay_ns and self._world.simulation.now < self._world.plan.publishing_ends_ns
         ):
             # Later on the system is judged by how long it takes, not its applications.
-            later = (number, batch.last, size, self.node.incarnation, session.epoch)
+            later = (number, batch.last, size, self.node.incarnation, session.resets)
             scheduler = self._world.simulation.scheduler
             scheduler.at(scheduler.now + self.plan.delay_ns, self._take_later, later)
         else:
@@ -86,9 +86,9 @@ class Application:
         self._untaken.pop(number, None)
 
     def _take_later(self, what: tuple[int, int, int, int, int], _: Any) -> None:
-        number, last, size, incarnation, epoch = what
+        number, last, size, incarnation, resets = what
         session = self._world.oracles.sessions[self.node.id, number]
-        if self.node.alive and self.node.incarnation == incarnation and session.epoch == epoch:
+        if self.node.alive and self.node.incarnation == incarnation and session.resets == resets:
             self._take(number, last, size)
 
     def _take(self, number: int, last: int, size: int) -> None:

@@ -20,7 +20,7 @@ from epicast.sim.campaign.drawing_faults import (
     draw_faults,
     draw_moves,
 )
-from epicast.sim.campaign.faults import Fault
+from epicast.sim.campaign.faults import Fault, Move
 from epicast.sim.campaign.plan import (
     MS,
     SECOND,
@@ -32,6 +32,7 @@ from epicast.sim.campaign.plan import (
     Publishing,
     Subscribed,
 )
+from epicast.sim.campaign.retention import draw_absences, draw_retention
 from epicast.sim.network import Conditions
 
 TROUBLE_ENDS_NS = 6 * SECOND
@@ -54,6 +55,7 @@ def draw_plan(seed: int, *, chains: bool = False) -> Plan:
     regions = _draw_chains(rng) if chains else _draw_regions(rng)
     names = [region.name for region in regions]
     streams = _draw_streams(rng, regions)
+    links = _draw_links(rng, names)
     edges = _draw_edges(_rng(seed, "edges"), names, [stream.name for stream in streams])
     if chains and number % _IN_A_HURRY == _IN_A_HURRY - 1:
         edges = _hurry(_rng(seed, "hurry"), edges)
@@ -64,10 +66,19 @@ def draw_plan(seed: int, *, chains: bool = False) -> Plan:
         regions={region.name: region.replicas for region in regions},
         edges=[edge.name for edge in edges],
     )
+    faults = (
+        *draw_faults(_rng(seed, "faults"), targets, CHAIN_KINDS if chains else KINDS, TROUBLE_NS),
+        *_draw_moves(_rng(seed, "moves"), regions, streams),
+    )
+    rng = _rng(seed, "retention")
+    moved = {fault.stream for fault in faults if isinstance(fault, Move)}
+    streams = draw_retention(rng, streams, regions, moved)
+    if any(stream.retain_bytes is not None for stream in streams):
+        faults += draw_absences(rng, names, edges, TROUBLE_NS)
     return Plan(
         seed=number,
         regions=regions,
-        links=_draw_links(rng, names),
+        links=links,
         streams=streams,
         edges=tuple(_with_windows(edge, least) for edge in edges),
         proxy=_draw_chain_times(_rng(seed, "chain"), proxy) if chains else proxy,
@@ -78,12 +89,7 @@ def draw_plan(seed: int, *, chains: bool = False) -> Plan:
         sync_ns=sync_ns,
         segment_bytes=_rng(seed, "segments").choice((4096, 16 << 10, 1 << 20)),
         check_addresses=_rng(seed, "addresses").random() < 0.25,
-        faults=(
-            *draw_faults(
-                _rng(seed, "faults"), targets, CHAIN_KINDS if chains else KINDS, TROUBLE_NS
-            ),
-            *_draw_moves(_rng(seed, "moves"), regions, streams),
-        ),
+        faults=faults,
         trouble_ends_ns=TROUBLE_ENDS_NS,
         publishing_ends_ns=PUBLISHING_ENDS_NS,
         converges_within_ns=CONVERGES_WITHIN_NS,

@@ -11,7 +11,8 @@ Safety, at any moment:
 * a subscription gets every number once, in order, as an event or as a tombstone;
 * a tombstone stands for something that an event stored by then has collected;
 * an acknowledgement comes once, for something stored as it asked to be;
-* an epoch is new, comes only after a loss, and tells each subscription once.
+* an epoch is new, comes only after a loss, and tells each subscription once;
+* who is behind retention is told where some history begins, and gets what follows.
 
 Liveness, once all is healed: see `lagging`.
 """
@@ -24,6 +25,7 @@ from epicast.core import EventBatch, IntervalSet, NodeId, Publication
 from epicast.log import History
 from epicast.sim.campaign.chained import ChainedTruth
 from epicast.sim.campaign.moves import MovedTruth
+from epicast.sim.campaign.retention import Retention
 from epicast.sim.campaign.truth import Broken, EpochTruth, StreamTruth
 from epicast.sim.campaign.watched import Held, Lane, Session
 
@@ -57,6 +59,7 @@ class Oracles:
         """By replica, stream and epoch: as far as it has ever been."""
         self._safe: dict[tuple[str, int, int], int] = {}
         """The same by region: as far as all of its replicas were that it then had."""
+        self.retention = Retention()
         self.own_publishers: dict[NodeId, str] = {}
         """Regions that publish themselves, when events expire."""
         self.published = self.acknowledged = self.refused = 0
@@ -68,6 +71,7 @@ class Oracles:
         """A replica has started: what it finds."""
         truth = self.streams[stream]
         held = self._held.setdefault((replica, stream), Held())
+        self.retention.note(history)
         damaged = (replica, stream) in self._damaged
         self._damaged.discard((replica, stream))
         if isinstance(truth, MovedTruth):
@@ -95,8 +99,10 @@ class Oracles:
         if safe and at < (held.epoch, held.end):
             raise Broken(f"{replica}: {truth.name} is at {at}, it had {held.epoch}/{held.end}")
 
-    def on_began(self, replica: str, stream: int, epoch: int, *, keeps: bool) -> None:
-        """A replica goes on in an epoch, with all it has or with nothing."""
+    def on_began(
+        self, replica: str, stream: int, epoch: int, *, keeps: bool, first: int = 1
+    ) -> None:
+        """A replica goes on in an epoch, with all it has or with nothing, and then at `first`."""
         truth, held = self.streams[stream], self._held[replica, stream]
         if truth.region == self._regions[replica]:
             assert isinstance(truth, ChainedTruth)
@@ -105,7 +111,12 @@ class Oracles:
             raise Broken(f"{replica}: begins an epoch of {truth.name}, which others number")
         elif isinstance(truth, MovedTruth):
             truth.replica_began(replica, epoch, keeps=False)
-        held.epoch, held.end = epoch, held.end if keeps else 0
+        if not keeps:
+            self.retention.check(replica, stream, epoch, first)
+            held.end = first - 1
+            key = (replica, stream, epoch)
+            self._reached[key] = max(held.end, self._reached.get(key, 0))
+        held.epoch = epoch
 
     def on_stored(self, replica: str, batch: EventBatch) -> None:
         """A replica has made a batch stable."""
@@ -275,19 +286,22 @@ class Oracles:
         truth = self.streams[session.stream]
         if isinstance(truth, ChainedTruth):
             truth.announce_epoch(session.name, epoch)
-        # Without retention nothing is ever skipped: a restart is a new epoch from its beginning.
-        if epoch <= session.epoch or not truth.has_begun(epoch) or seq:
+        is_new_epoch = epoch > session.epoch and truth.has_begun(epoch)
+        if not is_new_epoch and (epoch != session.epoch or seq <= session.end):
             raise Broken(
                 f"{session.name}: restarted at {epoch}/{seq}, where it was at {session.epoch}/"
                 f"{session.end}"
             )
-        session.restarts += 1
+        self.retention.check(session.name, session.stream, epoch, seq + 1)
+        # Who has had nothing has no epoch yet, and may be told just that its beginning is gone.
+        session.restarts += is_new_epoch and (session.epoch > 0 or not seq)
+        session.resets += 1
         self.restarts += 1
         if session.restarts > truth.losses:
             raise Broken(
                 f"{session.name}: restarted {session.restarts} times for {truth.losses} losses"
             )
-        session.epoch, session.end = epoch, 0
+        session.epoch, session.end = epoch, seq
         return session
 
     def _epoch(self, who: str, batch: EventBatch) -> EpochTruth:
@@ -344,8 +358,9 @@ class Oracles:
         """All that a replica gives out of a stream, now that it has all of it: what is live, and
         nothing that was ever collected."""
         truth = self.streams[stream]
+        self.retention.check(replica, stream, history.epoch, history.start)
         rows: set[int] = set()
-        at = 1
+        at = history.start
         while at <= history.end:
             batches = history.read(at, 1 << 20)
             for batch in batches:
@@ -354,7 +369,7 @@ class Oracles:
                 truth.now.compare(replica, batch)
                 rows.update(batch.seqs.tolist())
                 at = batch.last + 1
-        live = truth.now.live()
+        live = {seq for seq in truth.now.live() if seq >= history.start}
         back, gone = sorted(rows - live), sorted(live - rows - truth.now.excused)
         if back or gone:
             raise Broken(

@@ -38,6 +38,8 @@ class PlannedStream(Struct, frozen=True, kw_only=True):
     latest_per_key: bool = False
     last_n: int | None = None
     max_age_ms: int | None = None
+    retain_bytes: int | None = None
+    """Less than a file may say, so that it is not among its lines."""
 
     def lines(self) -> Iterator[str]:
         yield f"[streams.{self.name}]"
@@ -140,7 +142,8 @@ class Plan(Struct, frozen=True, kw_only=True):
             kept = "on files" if region.on_files else "in memory"
             lines.append(f"{region.name}: {region.replicas} replicas, {kept}")
         for stream in self.streams:
-            lines.append(", ".join(stream.lines()))
+            retained = [] if stream.retain_bytes is None else [f"retains {stream.retain_bytes} B"]
+            lines.append(", ".join([*stream.lines(), *retained]))
         for edge in self.edges:
             where = edge.at or edge.region
             told = [f"{each.stream} ({each.window_bytes} B)" for each in edge.subscribed]

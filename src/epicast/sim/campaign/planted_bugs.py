@@ -218,6 +218,23 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         description="an agent that nobody notifies does not ask its proxy",
         within=20,
     ),
+    PlantedBug(
+        name="retention-buried",
+        file=f"{_SPRINKLER}/proxy.py",
+        old="fx.begin_epoch(stream, state.epoch, keeps=False, first=news.first)",
+        new="gap = EventBatch.build(stream, state.taken + 1, [], seqs=[], last=news.first - 1, "
+        "epoch=state.epoch); state.take(gap); fx.append(gap)",
+        description="another region's proxy buries what retention has dropped before it had it",
+        within=50,
+    ),
+    PlantedBug(
+        name="behind-for-ever",
+        file=f"{_SPRINKLER}/requests.py",
+        old="if message.epoch == state.epoch and message.first < start <= state.end:",
+        new="if message.epoch != state.epoch and start:",
+        description="an agent that asks for what retention has dropped is not told so",
+        within=50,
+    ),
     *CHAIN_BUGS,
 )
 """In the order they are run."""

@@ -46,6 +46,8 @@ class EpochTruth:
         self.reveal: Callable[[int], bool] = lambda _: False
         """Takes for shown, in the epoch named, what every replica has: they may know that, and bury
         what it collects, before anybody was shown it. Whether it cannot be told what they have."""
+        self.forgets_publishers = False
+        """Whether a restarted owner may take a repetition for news, as retention dropped it."""
         self._foreseen: set[int] = set()
         """Numbers that were buried when that could not be told, and nothing had collected them."""
 
@@ -58,6 +60,7 @@ class EpochTruth:
         other = EpochTruth(self.stream, epoch, self._policy)
         other.excused = self.excused
         other.reveal = self.reveal
+        other.forgets_publishers = self.forgets_publishers
         if damaged:
             by = self._collected.by[:end]
             gone = np.flatnonzero((by != ALIVE) & (by > end)) + 1
@@ -76,12 +79,15 @@ class EpochTruth:
         seq = batch.first
         for run in batch.runs:
             places = self.places.setdefault(run.publisher, [])
-            if places and run.first <= places[-1].last:
+            known, last = places[-1].last if places else 0, run.first + run.count - 1
+            if run.first <= known and not self.forgets_publishers:
                 raise Broken(
                     f"{self._name}: number {run.first} of publisher {run.publisher} was stored "
-                    f"behind its number {places[-1].last}: twice, or out of order"
+                    f"behind its number {known}: twice, or out of order"
                 )
-            places.append(Place(run.first, run.first + run.count - 1, seq))
+            new = max(run.first, known + 1)
+            if new <= last:
+                places.append(Place(new, last, seq + new - run.first))
             seq += run.count
         if seq != batch.last + 1:
             raise Broken(f"{self._name}: {batch} does not say who published it")
@@ -198,6 +204,8 @@ class StreamTruth:
         self._policy = policy
         self.epochs: dict[int, EpochTruth] = {}
         self.epoch = 0
+        self.forgets_publishers = False
+        """See `EpochTruth`."""
         self.may_lose = False
         """Its region has lost a disk, or part of one, since it was last opened."""
         self.losses = 0
@@ -209,6 +217,7 @@ class StreamTruth:
         found = self.epochs.get(self.epoch)
         if found is None:
             found = self.epochs[self.epoch] = EpochTruth(self.name, self.epoch, self._policy)
+            found.forgets_publishers = self.forgets_publishers
         return found
 
     def has_begun(self, epoch: int) -> bool:

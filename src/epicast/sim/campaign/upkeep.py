@@ -38,6 +38,7 @@ class Upkeep:
         disk.maintain(wall_ns, _COMPACTED_AT_A_TIME)
         proxy: Any = node.protocol
         for stream, history in disk.histories():
+            self._world.oracles.retention.note(history)
             region = self._world.oracles.streams[stream].region
             # Who is not the head would refuse the publication.
             is_owner = node in self._world.replicas(region) and proxy._is_head

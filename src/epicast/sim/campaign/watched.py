@@ -24,6 +24,9 @@ class Session(Struct):
     epoch: int = 0
     end: int = 0
     restarts: int = 0
+    """Because of a new epoch."""
+    resets: int = 0
+    """Because of that or of retention."""
     rows: int = 0
     tombstones: int = 0
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from epicast.core import EventBatch, NodeId, Publication, Trace
+from epicast.core.effects import BeginEpoch
 from epicast.core.sampling import derive_seed
 from epicast.deployment import Stream, node_id_of
 from epicast.log import History, LogConfig, LogError, policy_of
@@ -22,6 +23,7 @@ from epicast.sim.campaign.moves import MovedTruth, Tenures, may_own
 from epicast.sim.campaign.network import NetworkTrouble
 from epicast.sim.campaign.oracles import Oracles
 from epicast.sim.campaign.plan import MS, Plan, PlannedEdge
+from epicast.sim.campaign.retention import RETAINED_SEGMENT_BYTES
 from epicast.sim.campaign.truth import Broken, StreamTruth
 from epicast.sim.campaign.upkeep import Upkeep
 from epicast.sim.disk import SimDisk
@@ -62,6 +64,9 @@ class World:
             self._region_of,
             self._listed,
         )
+        for stream in plan.streams:
+            truth = self.oracles.streams[geoplex.streams[stream.name].id]
+            truth.forgets_publishers = stream.retain_bytes is not None
         self.oracles.own_publishers = {
             node_id_of(f"{region}/expiry"): region for region in self._on_files
         }
@@ -127,14 +132,20 @@ class World:
         on_files, is_chain = self._on_files[region], self._geoplex.region(region).is_chain
         # As `geo.plans` does: compaction stays behind by more than replicas can be.
         lag = 2 + self.plan.proxy.max_unstable_bytes // self.plan.segment_bytes if is_chain else 0
+        retained = {stream.name: stream.retain_bytes for stream in self.plan.streams}
+
+        def segment_bytes(stream: str) -> int:
+            return RETAINED_SEGMENT_BYTES if retained[stream] else self.plan.segment_bytes
+
         streams = {
             each.id: KeptStream(
                 policy=self._policies[each.id],
                 config=LogConfig(
                     sync=each.ack,
                     sync_interval_ns=each.sync_interval_ns,
-                    segment_bytes=self.plan.segment_bytes,
-                    window_bytes=self.plan.segment_bytes,
+                    segment_bytes=segment_bytes(each.name),
+                    window_bytes=segment_bytes(each.name),
+                    retain_bytes=retained[each.name],
                     names_publishers=is_chain,
                     compact_lag_segments=lag,
                     waits_for_release=is_chain,
@@ -167,8 +178,10 @@ class World:
         self.slack_bytes = max(self.slack_bytes, self._slack_of(batch))
         self.oracles.on_stored(replica, batch)
 
-    def _on_began(self, replica: str, stream: int, epoch: int, keeps: bool) -> None:
-        self.oracles.on_began(replica, stream, epoch, keeps=keeps)
+    def _on_began(self, replica: str, began: BeginEpoch) -> None:
+        self.oracles.on_began(
+            replica, began.stream, began.epoch, keeps=began.keeps, first=began.first
+        )
 
     def _slack_of(self, batch: EventBatch) -> int:
         return self.plan.proxy.chunk_bytes + 2 * batch.wire_size()
