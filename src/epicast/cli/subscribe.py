@@ -87,8 +87,8 @@ def subscribe(
 
       epicast subscribe invalidations --resume seen.json --json
 
-    With --resume every event is printed at least once, whatever happens: the file is written now
-    and then and at the end.
+    With --resume every event behind the place where the first run began is printed at least once,
+    whatever happens: the file is written before the first event, every second, and at the end.
     """
     if sum((after is not None, from_start, from_lake is not None)) > 1:
         raise typer.BadParameter("only one of --after, --from-start and --from-lake")
@@ -105,11 +105,9 @@ def subscribe(
         if from_lake is not None:
             begin = _print_lake(from_lake, stream, opened.info.id, printer)
         head = None if follow else opened.head()
-        if head is not None and not head.seq:
-            return
         subscription = opened.subscribe(begin, resume=saved)
         with subscription:
-            if head is not None and subscription.watermark >= head:
+            if head is not None and (not head.seq or subscription.watermark >= head):
                 return
             try:
                 if batches:
