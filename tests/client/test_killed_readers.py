@@ -1,4 +1,4 @@
-"""Whoever resumes gets the whole stream, whenever it was killed and however it reads."""
+"""Subscribers that resume get the whole stream, whenever they are killed and however they read."""
 
 import asyncio
 import multiprocessing

@@ -117,7 +117,7 @@ def test_bytes_are_bounded_too() -> None:
 
 @pytest.mark.parametrize("most", [700, 5000])
 def test_what_waits_for_its_batch_counts(most: int) -> None:
-    """Whatever is published in one turn of the loop: nothing is acknowledged, or even sent."""
+    """Publishes in one turn of the loop, in which nothing can be sent or acknowledged."""
 
     async def main() -> None:
         limits = PublishLimits(unacknowledged_bytes=most)

@@ -1,4 +1,4 @@
-"""What a file resumes: saved from the start and by time, and never ahead of what was handed out."""
+"""Watermark files: written from the start and by time, never ahead of what was handed out."""
 
 import asyncio
 import shutil

@@ -20,7 +20,7 @@ from epicast.cli.connecting import (
     TokenFileOption,
     proof,
 )
-from epicast.cli.output import bytes_field
+from epicast.cli.output import bytes_field, write_lines
 
 if TYPE_CHECKING:
     from epicast.client import Item, Reset, Watermark
@@ -191,16 +191,16 @@ class _Printer:
     def items(self, items: list[Item]) -> None:
         if self._encode is not None:
             encode = self._encode
-            self._write(b"".join(encode(_described(item)) + b"\n" for item in items))
+            write_lines(b"".join(encode(_described(item)) + b"\n" for item in items))
         else:
-            self._write(b"".join(map(_line, items)))
+            write_lines(b"".join(map(_line, items)))
 
     def snapshot(self, epoch: int, seq: int, keys: int) -> None:
         if self._encode is not None:
             fields = {"kind": "snapshot", "epoch": epoch, "seq": seq, "keys": keys}
-            self._write(self._encode(fields) + b"\n")
+            write_lines(self._encode(fields) + b"\n")
         else:
-            self._write(b"# %d keys as of %d:%d, from the lake\n" % (keys, epoch, seq))
+            write_lines(b"# %d keys as of %d:%d, from the lake\n" % (keys, epoch, seq))
 
     def batch(self, batch: EventBatch | Reset) -> None:
         from epicast.core import EventBatch
@@ -217,14 +217,10 @@ class _Printer:
             "bytes": batch.payload_bytes,
         }
         if self._encode is not None:
-            self._write(self._encode(fields) + b"\n")
+            write_lines(self._encode(fields) + b"\n")
         else:
             text = "\t".join(f"{name} {value}" for name, value in fields.items())
-            self._write(text.encode() + b"\n")
-
-    def _write(self, lines: bytes) -> None:
-        sys.stdout.buffer.write(lines)
-        sys.stdout.buffer.flush()
+            write_lines(text.encode() + b"\n")
 
 
 def _described(item: Item) -> dict[str, Any]:

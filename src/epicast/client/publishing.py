@@ -32,9 +32,9 @@ class PublishLimits(Config, frozen=True, kw_only=True):
     unacknowledged_events: int = 50_000
     """Published and not acknowledged; `publish_nowait` raises `NoRoom`, the others wait."""
     unacknowledged_bytes: int = 32 << 20
-    """The same in bytes of keys and payloads, those that wait for their batch included. What is
-    published while there is any room is taken: the bound is passed by one event at most, by
-    `publish_many` by one batch."""
+    """Bytes of keys and payloads published and not acknowledged, including events that wait for
+    their batch. An event is accepted while less than this is held, so the bound is exceeded by one
+    event at most; `publish_many` exceeds it by one batch at most."""
     event_bytes: int = 16 << 20
     """The largest key and payload together."""
 
@@ -75,10 +75,10 @@ class PublishingStream:
         self._events = 0
         """Those in `_blocks` and on their way; with `_payloads`, all that are unacknowledged."""
         self._bytes = 0
-        """Those of the same events."""
+        """Bytes of keys and payloads of those events."""
         self._counted = 0
         self._counted_bytes = 0
-        """Those of the first `_counted` in `_payloads`."""
+        """Bytes of keys and payloads of the first `_counted` events in `_payloads`."""
         self._refused = 0
         """Events whose numbers those behind them have taken over."""
         self._max_key = info.max_key_bytes
