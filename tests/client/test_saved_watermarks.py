@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -281,6 +282,28 @@ def test_closing_the_node_saves_what_was_not_closed(tmp_path: Path) -> None:
         assert WatermarkFile(path).get("prices") == (EPOCH, 4)
 
     run(main)
+
+
+LEAVES_ALL_OPEN = """
+import asyncio, sys
+from epicast.client.watermarks import WatermarkFile
+from tests.client.fakes import World, batch
+
+async def main():
+    world, file = World(), WatermarkFile(sys.argv[1])
+    subscribed = world.node.stream("prices").subscribe(after=0, resume=file, save_every=60)
+    world.deliver(1, batch(1, 10))
+    await subscribed.pull(4)
+    await subscribed.get()
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_closes_nothing_saves_when_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "seen.json"
+    subprocess.run([sys.executable, "-c", LEAVES_ALL_OPEN, str(path)], check=True, timeout=120)
+    assert WatermarkFile(path).get("prices") == (EPOCH, 4)
 
 
 def test_the_reader_is_told_that_nothing_can_be_saved(tmp_path: Path) -> None:
