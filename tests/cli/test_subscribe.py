@@ -77,6 +77,18 @@ def test_resuming_prints_each_event_once(epicast: Epicast, before: int, tmp_path
     assert done.status == 2 and "holds no watermarks" in done.error_line
 
 
+def test_what_comes_after_a_run_that_found_nothing_is_printed_by_the_next(
+    epicast: Epicast, local: LocalGeoplex, tmp_path: Path
+) -> None:
+    with sync.connect(local.address("us"), agent=False) as node:
+        invalidations = node.stream("invalidations")
+        assert invalidations.head().seq == 0, "this test wants a stream without events"
+        arguments = ("subscribe", "invalidations", "--resume", tmp_path / "seen", "--no-follow")
+        assert epicast(*arguments).out == ""
+        invalidations.publish(b"news", b"key")
+        assert epicast(*arguments).out == "1\tkey\tnews\n"
+
+
 def test_from_the_start_until_now(epicast: Epicast, before: int) -> None:
     done = epicast("subscribe", "audit", "--from-start", "--no-follow", "--batches", "--json")
     batches = [json.loads(line) for line in done.out.splitlines()]

@@ -1,6 +1,7 @@
 """From single events to batches and back to single acknowledgements."""
 
 import asyncio
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -109,6 +110,76 @@ def test_bytes_are_bounded_too() -> None:
             for _ in range(100):
                 prices.publish_nowait(b"x" * 20)
         assert sum(map(len, world.payloads())) <= 6
+        await world.node.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("most", [700, 5000])
+def test_what_waits_for_its_batch_counts(most: int) -> None:
+    """Publishes in one turn of the loop, in which nothing can be sent or acknowledged."""
+
+    async def main() -> None:
+        limits = PublishLimits(unacknowledged_bytes=most)
+        rng = Random(most)
+        for longest in (1, 20, 200, 2000, 20_000):
+            world = World(limits)
+            prices, audit = world.node.stream("prices"), world.node.stream("audit")
+            taken: list[int] = []
+            with pytest.raises(NoRoom, match=rf"of 50000 events and {most} bytes .* drain"):
+                for _ in range(100_000):
+                    size, key = rng.randint(0, longest), b"k" * rng.randint(0, 16)
+                    prices.publish_nowait(b"x" * size, key=key)
+                    taken.append(size + len(key))
+            assert most <= sum(taken) < most + taken[-1] + (not taken[-1])
+            # Those who wait find no more room than the others.
+            publishing = [asyncio.ensure_future(audit.publish(b"x" * 100)) for _ in range(1000)]
+            many = asyncio.ensure_future(world.node.stream("audit").publish_many([b"y"] * 10_000))
+            await turns()
+            sent = [p.batch for p in world.driver.published if p.batch.stream == 8]
+            assert most <= sum(each.payload_bytes for each in sent) < most + 100
+            for task in (*publishing, many):
+                task.cancel()
+            await turns()
+            await world.node.close()
+
+    run(main)
+
+
+def test_publishing_many_takes_no_more_than_a_batch_beyond_the_bound() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(unacknowledged_bytes=1000, batch_bytes=100))
+        prices = world.node.stream("prices")
+        publishing = asyncio.ensure_future(prices.publish_many([b"x" * 10] * 8000))
+        answered = 0
+        while not publishing.done():
+            await turns()
+            sizes = [each.batch.payload_bytes for each in world.driver.published]
+            assert sum(sizes[answered:]) <= 1100
+            answered = len(sizes)
+            world.acknowledge()
+        assert await publishing == 8000
+        await world.node.close()
+
+    run(main)
+
+
+def test_after_draining_half_of_the_bytes_are_free() -> None:
+    async def main() -> None:
+        world = World(PublishLimits(unacknowledged_bytes=100, batch_bytes=10))
+        prices = world.node.stream("prices")
+        for _ in range(10):
+            prices.publish_nowait(b"x" * 10)
+        await turns()
+        draining = asyncio.ensure_future(prices.drain())
+        for _ in range(4):
+            world.acknowledge(1)
+            await turns()
+            assert not draining.done()
+        world.acknowledge(1)
+        await draining
+        for _ in range(5):
+            prices.publish_nowait(b"x" * 10)
         await world.node.close()
 
     run(main)

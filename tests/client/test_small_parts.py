@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicast.client.addresses import address_towards, parse_encrypted_urls, parse_url
+from epicast.client.addresses import (
+    address_towards,
+    each_url,
+    parse_encrypted_url,
+    parse_encrypted_urls,
+)
 from epicast.client.connecting import connect
 from epicast.client.errors import ConnectFailed, PublishRefused, UnknownStream, WatermarkFileError
 from epicast.client.freshness import Freshness
@@ -16,6 +21,7 @@ from epicast.client.items import Watermark
 from epicast.client.watermarks import WatermarkFile
 from epicast.core import ConfigError
 from epicast.deployment import Address
+from epicast.pipeline.lake.connections import parse_proxies
 from epicast.protocols.sprinkler import AgentConfig
 from epicast.protocols.sprinkler.notices import Detached
 from tests.client.fakes import EPOCH, PRICES, World, run, turns
@@ -33,7 +39,7 @@ from tests.client.fakes import EPOCH, PRICES, World, run, turns
     ],
 )
 def test_addresses(text: str, expected: tuple[str, int]) -> None:
-    assert parse_url(text) == expected
+    assert parse_encrypted_url(text) == (expected, False)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +49,11 @@ def test_addresses(text: str, expected: tuple[str, int]) -> None:
 )  # fmt: skip
 def test_what_is_no_address_is_told_what_one_looks_like(text: str) -> None:
     with pytest.raises(ConnectFailed, match="looks like epicast://"):
-        parse_url(text)
+        parse_encrypted_url(text)
 
 
 def test_the_way_to_loopback_is_loopback() -> None:
-    assert address_towards(parse_url("epicast://127.0.0.1:1")) == "127.0.0.1"
+    assert address_towards(parse_encrypted_url("epicast://127.0.0.1:1")[0]) == "127.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -184,3 +190,14 @@ def test_several_addresses_of_one_proxy() -> None:
     assert parse_encrypted_urls("a:1,b:2") == ([Address("a", 1), Address("b", 2)], False)
     with pytest.raises(ConnectFailed, match="not a host"):
         parse_encrypted_urls("epicast://a:1,,b:2")
+
+
+def test_a_scheme_holds_for_every_address() -> None:
+    encrypted = ("epicasts://a:1", "epicasts://b:7400", "epicasts://[::1]:3")
+    for text in ("epicasts://a:1, b,[::1]:3", "epicasts://a:1, epicasts://b ,epicasts://[::1]:3"):
+        assert each_url(text) == encrypted
+        assert parse_proxies(f"{text},") == encrypted
+    for mixed in ("epicasts://a,epicast://b", "epicast://a,epicasts://b", "a,epicasts://b"):
+        for parse in (parse_encrypted_urls, parse_proxies):
+            with pytest.raises(ConnectFailed, match="either all addresses begin with epicasts"):
+                parse(mixed)

@@ -403,18 +403,3 @@ def test_a_file_resumes_a_subscription(tmp_path: object) -> None:
         await world.node.close()
 
     run(main)
-
-
-def test_a_file_is_written_along_the_way(tmp_path: object) -> None:
-    async def main() -> None:
-        world = World()
-        path = f"{tmp_path}/seen.json"
-        prices = world.node.stream("prices")
-        subscription = prices.subscribe(after=0, resume=WatermarkFile(path), save_every=0)
-        world.deliver(1, batch(1, 10), batch(11, 20))
-        await subscription.pull()
-        await subscription.pull()
-        assert WatermarkFile(path).get("prices") == (EPOCH, 10)
-        await world.node.close()
-
-    run(main)

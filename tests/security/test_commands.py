@@ -252,3 +252,35 @@ def test_from_end_to_end(file: Path, call: Call, monkeypatch: pytest.MonkeyPatch
     secrets = [(file.parent / "web.token").read_text().strip().split(":")[2]]
     secrets += [line for key in folder.glob("*.key") for line in key.read_text().splitlines()[1:-1]]
     assert not [secret for secret in secrets if secret in call.written]
+
+
+def test_restoring_asks_a_proxy_with_security(
+    file: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalGeoplex(load_geoplex(file)) as local:
+        address = local.address("us")
+        monkeypatch.setenv("EPICAST_TOKEN_FILE", "web.token")
+        monkeypatch.setenv("EPICAST_CA", "certificates/ca.pem")
+        publish = ("publish", "orders", "--value", "x", "--to", address)
+        assert call(*publish).status == 0
+        made = call("backup", "orders", "--to", "made", "--from", address)
+        assert made.status == 0, made.err
+        monkeypatch.delenv("EPICAST_TOKEN_FILE")
+        monkeypatch.delenv("EPICAST_CA")
+
+        def restore(data: str, *proof: str) -> Called:
+            return call(
+                "restore", "made", "--geoplex", file, "--region", "us", "--data", data,
+                "--keep-epoch", "--ask", address, *proof,
+            )  # fmt: skip
+
+        proof = ("--token-file", "web.token", "--ca", "certificates/ca.pem")
+        done = restore("one", *proof)
+        assert done.status == 0, done.err
+        refused = restore("two")
+        assert refused.status == 2 and not Path("two").exists()
+        monkeypatch.setenv("EPICAST_TOKEN_FILE", "web.token")
+        monkeypatch.setenv("EPICAST_CA", "certificates/ca.pem")
+        assert call(*publish).status == 0
+        refused = restore("three", *proof)
+        assert refused.status == 2 and "has seen orders up to 2" in refused.err

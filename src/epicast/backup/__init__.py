@@ -6,7 +6,7 @@ and carries its epoch and the numbers of its publishers; so a backup is made by 
 added to by subscribing again behind its end. `docs/backup.md` has the promises.
 """
 
-from epicast.backup.errors import BackupDamaged, BackupError, RestoreRefused
+from epicast.backup.errors import BackupDamaged, BackupError, NameRefused, RestoreRefused
 from epicast.backup.manifest import FileEntry, Manifest, StreamEntry, load_manifest
 from epicast.backup.offline import backup_data_folder
 from epicast.backup.online import backup_running
@@ -14,7 +14,7 @@ from epicast.backup.restoring import Restored, restore_stream
 from epicast.backup.verifying import verify
 
 __all__ = [
-    "BackupDamaged", "BackupError", "FileEntry", "Manifest", "RestoreRefused", "Restored",
-    "StreamEntry", "backup_data_folder", "backup_running", "load_manifest", "restore_stream",
-    "verify",
+    "BackupDamaged", "BackupError", "FileEntry", "Manifest", "NameRefused", "RestoreRefused",
+    "Restored", "StreamEntry", "backup_data_folder", "backup_running", "load_manifest",
+    "restore_stream", "verify",
 ]  # fmt: skip

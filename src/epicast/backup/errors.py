@@ -13,5 +13,9 @@ class BackupDamaged(BackupError):
     """What is in the folder is not what was written there."""
 
 
+class NameRefused(BackupError):
+    """Raised when a server, a manifest or a folder has a name that leads out of a backup."""
+
+
 class RestoreRefused(BackupError):
     """It would overwrite something, or mislead subscribers."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from epicast.backup.errors import BackupDamaged
-from epicast.backup.manifest import FileEntry
+from epicast.backup.manifest import FileEntry, StreamEntry
+from epicast.backup.paths import path_inside
 
 _PIECE_BYTES = 1 << 20
 
@@ -24,10 +25,10 @@ def entry_of(path: Path) -> FileEntry:
     return FileEntry(name=path.name, size=size, sha256=digest.hexdigest())
 
 
-def pieces(folder: Path, entry: FileEntry) -> Iterator[bytes]:
-    """The bytes that belong to the backup; `BackupDamaged` at the end if they are not what was
-    written, so nothing is to be done with them before."""
-    path = folder / entry.name
+def pieces(folder: Path, stream: StreamEntry, entry: FileEntry) -> Iterator[bytes]:
+    """The bytes of a file of a stream in the backup in `folder`; `BackupDamaged` at the end if they
+    are not what was written, so nothing is to be done with them before."""
+    path = path_inside(folder, *stream.folder.split("/"), entry.name)
     digest, left = hashlib.sha256(), entry.size
     try:
         with open(path, "rb") as file:
@@ -45,13 +46,13 @@ def pieces(folder: Path, entry: FileEntry) -> Iterator[bytes]:
         raise BackupDamaged(f"{path} is damaged: its checksum is wrong; use another copy")
 
 
-def copy(folder: Path, entry: FileEntry, target: Path) -> None:
-    with open(target / entry.name, "wb") as file:
-        _copy(folder, entry, file)
+def copy(folder: Path, stream: StreamEntry, entry: FileEntry, target: Path) -> None:
+    with open(path_inside(target, entry.name), "wb") as file:
+        _copy(folder, stream, entry, file)
 
 
-def _copy(folder: Path, entry: FileEntry, file: BinaryIO) -> None:
-    for piece in pieces(folder, entry):
+def _copy(folder: Path, stream: StreamEntry, entry: FileEntry, file: BinaryIO) -> None:
+    for piece in pieces(folder, stream, entry):
         file.write(piece)
     file.flush()
     os.fsync(file.fileno())

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from epicast.backup.errors import BackupDamaged, BackupError
+from epicast.backup.paths import path_inside, stream_name
 
 FORMAT = "epicast-backup/1"
 NAME = "manifest.json"
@@ -64,7 +65,8 @@ class _Sealed(Struct):
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """`BackupError` if there is none, `BackupDamaged` if it is not what was written."""
+    """`BackupError` if there is none, `BackupDamaged` if it is not what was written, `NameRefused`
+    if it names anything outside the folder: its checksum says nothing about who made it."""
     path = folder / NAME
     try:
         content = path.read_bytes()
@@ -84,6 +86,10 @@ def load_manifest(folder: Path) -> Manifest:
             f"{path} has the format {manifest.format!r}, this program reads {FORMAT!r}; use a "
             "later version of Epicast"
         )
+    for name, entry in manifest.streams.items():
+        path_inside(folder, stream_name(name))
+        for file in entry.files:
+            path_inside(folder, *entry.folder.split("/"), file.name)
     return manifest
 
 
@@ -96,6 +102,7 @@ def save_manifest(folder: Path, manifest: Manifest) -> None:
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
     sealed = _Sealed(_digest(text), msgspec.Raw(text))
     new = folder / f"{NAME}.tmp"
+    new.unlink(missing_ok=True)  # it may be a link to something else
     with open(new, "wb") as file:
         file.write(msgspec.json.encode(sealed) + b"\n")
         file.flush()

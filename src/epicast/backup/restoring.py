@@ -55,7 +55,7 @@ def restore_stream(
     try:
         temporary.mkdir(parents=True)
         for file in entry.files:
-            copy(folder / entry.folder, file, temporary)
+            copy(folder, entry, file, temporary)
         restored = _prepare(temporary, name, entry, geoplex, raise_epoch)
         _move(temporary, target)
     except OSError as error:

@@ -21,7 +21,7 @@ def verify(
     for name in chosen(manifest, folder, streams):
         entry = manifest.streams[name]
         for file in entry.files:
-            for piece in pieces(folder / entry.folder, file):
+            for piece in pieces(folder, entry, file):
                 advance(len(piece))
     return manifest
 

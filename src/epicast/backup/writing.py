@@ -21,6 +21,7 @@ from epicast.backup.manifest import (
     save_manifest,
     sync_folder,
 )
+from epicast.backup.paths import path_inside, refuse_links, stream_name
 from epicast.core import EventBatch
 from epicast.log import DiskDirectory, History, LogConfig, policy_of
 from epicast.protocols.sprinkler import StreamInfo
@@ -78,7 +79,7 @@ class StreamBackup:
             raise BackupError(
                 f"the backup's stream {info.name!r} has another id; name another folder"
             )
-        self._home = folder / "streams" / info.name
+        self._home = path_inside(folder, "streams", stream_name(info.name))
         self._number = max(self._generations(), default=1)
         self._history = self._open(0)
         self.taken_events = 0
@@ -95,12 +96,15 @@ class StreamBackup:
         return [int(child.name) for child in self._home.iterdir() if child.name.isdecimal()]
 
     def _path(self, number: int) -> Path:
-        return self._home / f"{number:04d}"
+        return path_inside(self._home, f"{number:04d}")
 
     def _open(self, epoch: int) -> History:
         # What follows is checked when the manifest is written, and when it is read.
         config = LogConfig(sync="memory", max_key_bytes=self._info.max_key_bytes)
-        directory = DiskDirectory(self._path(self._number))
+        path = self._path(self._number)
+        if path.exists():
+            refuse_links(path)
+        directory = DiskDirectory(path)
         return History(
             directory, self._info.id, policy=policy_of(self._info), config=config, epoch=epoch
         )

@@ -9,7 +9,6 @@ Exit status: 0 done; 1 done, but what was asked for failed (a run, a guarantee, 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +39,7 @@ from epicast.cli import (
     up,
     workload,
 )
+from epicast.cli.output import say
 
 if TYPE_CHECKING:
     from epicast.experiments.registry import Registry
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None, *, experiments: Registry | None = No
 
         if not isinstance(error, EpicastError):
             raise
-        print(f"epicast: {error}", file=sys.stderr)
+        say(f"epicast: {error}")
         return 2
     return 0
 

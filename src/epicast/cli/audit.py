@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epicast.cli.output import print_json, print_table, say
+from epicast.cli.output import print_json, print_line, print_table, say
 from epicast.cli.progress import Progress
 from epicast.cli.serving import JsonOption
 
@@ -86,7 +86,7 @@ def audit(
     else:
         _show(result)
         if report is not None:
-            print(f"Report: {report}")
+            print_line(f"Report: {report}")
     raise typer.Exit(0 if result.holds else 1)
 
 
@@ -124,31 +124,31 @@ def _show(result: AuditResult) -> None:
         ([line.name, line.stream, *_numbers(line), *_ages(line)] for line in result.subscribers),
     )
     counts = result.totals.counts
-    print(
+    print_line(
         f"{result.logs} logs, {result.events} events stored, {counts.acked} acknowledged, "
         f"{counts.owed} owed, {counts.delivered} delivered, {counts.tombstoned} tombstones, "
         f"{result.seconds:.1f} s"
     )
     for name, count in result.violations.items():
-        print(f"WRONG: {name.replace('_', ' ')}: {count}")
+        print_line(f"WRONG: {name.replace('_', ' ')}: {count}")
     for finding in result.findings[:_FINDINGS_SHOWN]:
         epoch = f", epoch {finding.epoch}" if finding.epoch else ""
-        print(
+        print_line(
             f"  {finding.what}: {finding.first}..{finding.last} of {finding.stream}{epoch}, "
             f"{finding.who}"
         )
     for log in result.truncated:
         excuse = "; other logs of the owner have what it lacks" if log.covered else ""
-        print(f"TRUNCATED: {log.log}: {log.reason}{excuse}")
+        print_line(f"TRUNCATED: {log.log}: {log.reason}{excuse}")
     for stream in result.ownerless:
-        print(f"NO OWNER'S LOG of {stream}: what was delivered of it cannot be judged")
+        print_line(f"NO OWNER'S LOG of {stream}: what was delivered of it cannot be judged")
     if counts.unjudged:
-        print(f"{counts.unjudged} events cannot be judged: the owner's log does not have them")
+        print_line(f"{counts.unjudged} events cannot be judged: the owner's log does not have them")
     if counts.pending:
-        print(
+        print_line(
             f"{counts.pending} tombstones are pending: the subscription ended before their reason"
         )
-    print("All promises were kept." if result.holds else "Not everything is as it should be.")
+    print_line("All promises were kept." if result.holds else "Not everything is as it should be.")
 
 
 def _numbers(line: Line) -> list[str]:

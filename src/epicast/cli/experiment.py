@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epicast.cli.output import print_json, print_table, say
+from epicast.cli.output import print_json, print_line, print_table, say
 from epicast.experiments.model import Claim, Experiment, Scale
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def run(
         print_json(_summary(sweep, found, directory))
     else:
         _print_claims([(directory, one) for one in found])
-        print(f"Report: {directory / 'report.html'}")
+        print_line(f"Report: {directory / 'report.html'}")
     _report_failures(sweep.failures, directory)
     raise typer.Exit(1 if sweep.failures else 0)
 
@@ -183,7 +183,7 @@ def _keep_to_one_thread() -> None:
 
 def _print_claims(found: Sequence[tuple[Path, Claim]]) -> None:
     if not found:
-        print("No claim of a paper was judged; what was found is in the report.")
+        print_line("No claim of a paper was judged; what was found is in the report.")
         return
     print_table(
         ["claim", "paper", "ours", "holds", "detail"],
@@ -193,7 +193,7 @@ def _print_claims(found: Sequence[tuple[Path, Claim]]) -> None:
         ),
     )
     held = sum(claim.holds for _, claim in found)
-    print(f"{held} of {len(found)} claims hold")
+    print_line(f"{held} of {len(found)} claims hold")
 
 
 def _claim(claim: Claim) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from base64 import b64encode
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epicast.cli.connecting import reminder
-from epicast.cli.output import print_json, print_table, say
+from epicast.cli.output import print_json, print_table, say, write_lines
 from epicast.cli.progress import Progress
 from epicast.cli.serving import JsonOption
 
@@ -185,10 +184,13 @@ def compact(
 
 def _print_csv(rows: pa.Table) -> None:
     import csv
+    import io
 
-    writer = csv.writer(sys.stdout)
+    text = io.StringIO()
+    writer = csv.writer(text)
     writer.writerow(rows.column_names)
     writer.writerows(_plain(row).values() for row in rows.to_pylist())
+    write_lines(text.getvalue().encode())
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

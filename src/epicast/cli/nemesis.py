@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epicast.cli.output import print_json, print_table, say
+from epicast.cli.output import print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from epicast.experiments.nemesis.running import Settings
@@ -55,7 +55,7 @@ def nemesis(
     )  # fmt: skip
     if plan:
         for fault in settings.schedule():
-            print(fault)
+            print_line(str(fault))
         return
     folder = _folder(out)
     _check_room(folder, settings)

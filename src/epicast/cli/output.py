@@ -1,4 +1,8 @@
-"""Tables for people, JSON for machines. Results go to stdout, talk to stderr."""
+"""Tables for people, JSON for machines. Results go to stdout, talk to stderr.
+
+Names, descriptions and errors come from servers, peers and files. What is written here is escaped,
+so that none of them can give the terminal orders; commands print results nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,24 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
 
 
+def print_line(text: str) -> None:
+    """Print a line of the result."""
+    print(_escaped(text, keep="\n"))
+
+
 def say(text: str) -> None:
     """A line for the person watching."""
-    print(text, file=sys.stderr, flush=True)
+    print(_escaped(text, keep="\n"), file=sys.stderr, flush=True)
+
+
+def write_lines(lines: bytes) -> None:
+    """Write keys and values to stdout as they are, except to a terminal, for which they are
+    escaped as well."""
+    if sys.stdout.isatty():
+        text = lines.decode(errors="backslashreplace").replace("\r\n", "\n")
+        lines = _escaped(text, keep="\n\t").encode()
+    sys.stdout.buffer.write(lines)
+    sys.stdout.buffer.flush()
 
 
 def bytes_field(name: str, value: bytes) -> dict[str, str]:
@@ -32,7 +51,17 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*heads, show_lines=False)
+    table = Table(show_lines=False)
+    for head in heads:
+        table.add_column(Text(_escaped(head)))
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(_escaped(cell, keep="\n")) for cell in row))
     Console().print(table)
+
+
+def _escaped(text: str, keep: str = "") -> str:
+    if text.isprintable():
+        return text
+    from epicast.core.printable import printable
+
+    return printable(text, keep)

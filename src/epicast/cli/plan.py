@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epicast.cli.output import print_json, print_table, say
+from epicast.cli.output import print_json, print_line, print_table, say
 from epicast.cli.serving import JsonOption
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def _print(plan: Plan, period: str) -> None:
     ]  # fmt: skip
     print_table(["setting", "value", "what it buys"], [(n, str(v), w) for n, v, w in rows])
     if plan.announced:
-        print("Such events are too large for gossip: it tells of them, and they are fetched, which "
-              "takes two rounds from one peer to the next.")  # fmt: skip
-    print(f"{plan.rounds_to_99:g} rounds until 99 % of {plan.nodes:,} peers have an event.")
+        print_line(
+            "Such events are too large for gossip: it tells of them, and they are fetched, which "
+            "takes two rounds from one peer to the next."
+        )
+    print_line(f"{plan.rounds_to_99:g} rounds until 99 % of {plan.nodes:,} peers have an event.")
     say(f'In a scenario file: [lpbcast] with gossip_period = "{period}" and the values above.')

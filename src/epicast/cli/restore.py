@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epicast.cli.output import print_json, say
+from epicast.cli.connecting import (
+    CaOption,
+    CertificateOption,
+    KeyOption,
+    TokenFileOption,
+    credentials_for,
+    proof,
+)
+from epicast.cli.output import print_json, print_line, say
 from epicast.cli.progress import Progress
 from epicast.cli.serving import JsonOption, load_file
 
@@ -44,6 +52,10 @@ def restore(
         list[str] | None,
         typer.Option(metavar="ADDRESS", help="Ask this proxy whether it has seen more."),
     ] = None,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+    certificate: CertificateOption = None,
+    key_file: KeyOption = None,
     check: Annotated[
         bool, typer.Option("--check", help="Compare all checksums, and restore nothing.")
     ] = False,
@@ -82,7 +94,10 @@ def restore(
     target = _data_folder(geoplex, region, data)
     owned = {stream.name for stream in geoplex.streams_of(region)}
     if keep_epoch:
-        _refuse_if_seen(manifest, [name for name in names if name in owned], ask or [])
+        asked = {
+            address: proof(address, token_file, ca, certificate, key_file) for address in ask or []
+        }
+        _refuse_if_seen(manifest, [name for name in names if name in owned], asked)
     done = _restore(folder, manifest, names, geoplex, target, set() if keep_epoch else owned)
     _show(done, owned, as_json)
 
@@ -121,14 +136,22 @@ def _restore(
     ]
 
 
-def _refuse_if_seen(manifest: Manifest, names: list[str], addresses: list[str]) -> None:
+def _refuse_if_seen(manifest: Manifest, names: list[str], asked: dict[str, dict[str, Any]]) -> None:
+    """`asked`: addresses of proxies, and the proof of who asks for each."""
     from epicast.backup import RestoreRefused
-    from epicast.client.addresses import parse_url
-    from epicast.geo.status import ask_status
+    from epicast.cli.status import ask_regions
+    from epicast.client.addresses import parse_encrypted_urls
     from epicast.runtime import run
 
-    for address in addresses:
-        status = run(ask_status(*parse_url(address)))
+    for address, given in asked.items():
+        where, _ = parse_encrypted_urls(address)
+        found = run(ask_regions(where, True, credentials_for(address, given)))
+        if found.agent is not None:
+            raise RestoreRefused(
+                f"{address} is an agent, which does not know; ask its region's proxy at "
+                f"{found.agent.proxy}"
+            )
+        (status,) = found.proxies.values()
         for stream in status.streams:
             if stream.name not in names:
                 continue
@@ -150,7 +173,7 @@ def _tell_sound(manifest: Manifest, folder: Path, names: list[str], as_json: boo
         return
     for name, entry in entries.items():
         warning = f" ({entry.warning})" if entry.warning else ""
-        print(f"{name}: {entry.start}..{entry.end} of epoch {entry.epoch}, sound{warning}")
+        print_line(f"{name}: {entry.start}..{entry.end} of epoch {entry.epoch}, sound{warning}")
 
 
 def _show(done: list[Restored], owned: set[str], as_json: bool) -> None:
@@ -176,4 +199,4 @@ def _show(done: list[Restored], owned: set[str], as_json: bool) -> None:
         if as_json:
             say(said)
         else:
-            print(said)
+            print_line(said)

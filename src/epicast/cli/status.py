@@ -19,7 +19,7 @@ from epicast.cli.connecting import (
     credentials_for,
     proof,
 )
-from epicast.cli.output import print_json, print_table, say
+from epicast.cli.output import print_json, print_line, print_table, say
 from epicast.cli.serving import JsonOption
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def status(
     elif check:
         _print_alarms(alarms)
         if not alarms:
-            print(f"no alarms in {', '.join([*found.proxies] or ['the agent'])}")
+            print_line(f"no alarms in {', '.join([*found.proxies] or ['the agent'])}")
     else:
         _print_agent(found.agent)
         _print(found.proxies)
@@ -167,7 +167,7 @@ def _document(found: Found, alarms: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _print_alarms(alarms: list[dict[str, Any]]) -> None:
     for alarm in alarms:
-        print(f"ALARM, {alarm['seen_by']}: {alarm['text']}")
+        print_line(f"ALARM, {alarm['seen_by']}: {alarm['text']}")
 
 
 def _print_agent(agent: AgentStatus | None) -> None:

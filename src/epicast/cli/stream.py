@@ -18,7 +18,7 @@ from epicast.cli.connecting import (
     proof,
     reminder,
 )
-from epicast.cli.output import print_json, say
+from epicast.cli.output import print_json, print_line, say
 from epicast.cli.serving import JsonOption
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def accept_loss(
     if as_json:
         print_json({"stream": stream, "accepted_in": list(there), "silent": found.silent})
     else:
-        print(f"{stream}: what was lost is no alarm any more in {', '.join(there)}")
+        print_line(f"{stream}: what was lost is no alarm any more in {', '.join(there)}")
     for name, error in found.silent.items():
         say(f"epicast: {name}: {error}")
     if found.silent:
@@ -208,9 +208,9 @@ def _show(situation: Situation, reply: MoveReply, force: bool, as_json: bool) ->
         )
     elif begun:
         how = f"in the new epoch {reply.epoch}" if force else "subscribers were not interrupted"
-        print(f"{target} owns {stream} now and numbers what follows {reply.seq}; {how}")
+        print_line(f"{target} owns {stream} now and numbers what follows {reply.seq}; {how}")
     else:
-        print(f"{stream}: {reply.detail}")
+        print_line(f"{stream}: {reply.detail}")
     say(
         f'write owner = "{target}" into [streams.{stream}] of geoplex.toml, too: a region without '
         "a data folder forgets, when it is started again, that the stream was moved"

@@ -20,7 +20,7 @@ from epicast.cli.connecting import (
     TokenFileOption,
     proof,
 )
-from epicast.cli.output import bytes_field
+from epicast.cli.output import bytes_field, write_lines
 
 if TYPE_CHECKING:
     from epicast.client import Item, Reset, Watermark
@@ -87,8 +87,8 @@ def subscribe(
 
       epicast subscribe invalidations --resume seen.json --json
 
-    With --resume every event is printed at least once, whatever happens: the file is written now
-    and then and at the end.
+    With --resume every event behind the place where the first run began is printed at least once,
+    whatever happens: the file is written before the first event, every second, and at the end.
     """
     if sum((after is not None, from_start, from_lake is not None)) > 1:
         raise typer.BadParameter("only one of --after, --from-start and --from-lake")
@@ -105,11 +105,9 @@ def subscribe(
         if from_lake is not None:
             begin = _print_lake(from_lake, stream, opened.info.id, printer)
         head = None if follow else opened.head()
-        if head is not None and not head.seq:
-            return
         subscription = opened.subscribe(begin, resume=saved)
         with subscription:
-            if head is not None and subscription.watermark >= head:
+            if head is not None and (not head.seq or subscription.watermark >= head):
                 return
             try:
                 if batches:
@@ -193,16 +191,16 @@ class _Printer:
     def items(self, items: list[Item]) -> None:
         if self._encode is not None:
             encode = self._encode
-            self._write(b"".join(encode(_described(item)) + b"\n" for item in items))
+            write_lines(b"".join(encode(_described(item)) + b"\n" for item in items))
         else:
-            self._write(b"".join(map(_line, items)))
+            write_lines(b"".join(map(_line, items)))
 
     def snapshot(self, epoch: int, seq: int, keys: int) -> None:
         if self._encode is not None:
             fields = {"kind": "snapshot", "epoch": epoch, "seq": seq, "keys": keys}
-            self._write(self._encode(fields) + b"\n")
+            write_lines(self._encode(fields) + b"\n")
         else:
-            self._write(b"# %d keys as of %d:%d, from the lake\n" % (keys, epoch, seq))
+            write_lines(b"# %d keys as of %d:%d, from the lake\n" % (keys, epoch, seq))
 
     def batch(self, batch: EventBatch | Reset) -> None:
         from epicast.core import EventBatch
@@ -219,14 +217,10 @@ class _Printer:
             "bytes": batch.payload_bytes,
         }
         if self._encode is not None:
-            self._write(self._encode(fields) + b"\n")
+            write_lines(self._encode(fields) + b"\n")
         else:
             text = "\t".join(f"{name} {value}" for name, value in fields.items())
-            self._write(text.encode() + b"\n")
-
-    def _write(self, lines: bytes) -> None:
-        sys.stdout.buffer.write(lines)
-        sys.stdout.buffer.flush()
+            write_lines(text.encode() + b"\n")
 
 
 def _described(item: Item) -> dict[str, Any]:

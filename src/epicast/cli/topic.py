@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epicast.cli.connecting import CaOption, CertificateOption, KeyOption
-from epicast.cli.output import bytes_field, print_json, print_table, say
+from epicast.cli.output import bytes_field, print_json, print_table, say, write_lines
 from epicast.cli.serving import JsonOption
 
 if TYPE_CHECKING:
@@ -299,9 +299,12 @@ def _peers(
 def _run(main: Coroutine[Any, Any, Any]) -> Any:
     import logging
 
+    from epicast.geo.logs import TextLines
     from epicast.runtime import run
 
-    logging.basicConfig(format="epicast: %(message)s", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextLines("epicast: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     return run(main)
 
 
@@ -318,8 +321,7 @@ def _print(item: TopicItem, as_json: bool) -> None:
     from msgspec.json import encode
 
     fields, line = _written(item)
-    sys.stdout.buffer.write((encode(fields) if as_json else line) + b"\n")
-    sys.stdout.buffer.flush()
+    write_lines((encode(fields) if as_json else line) + b"\n")
 
 
 def _written(item: TopicItem) -> tuple[dict[str, Any], bytes]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epicast.cli.output import print_json, print_table, say
+from epicast.cli.output import print_json, print_line, print_table, say
 from epicast.cli.progress import Progress
 from epicast.cli.serving import JsonOption
 from epicast.cli.workload import MasterOption, OutOption, whole_number
@@ -100,4 +100,4 @@ def _print(made: Universe, directory: Path, as_json: bool) -> None:
             for name, d in (("users", made.users), ("topics", made.topics))
         ],
     )
-    print(f"{made.edges:,} subscriptions, digest {made.digest}")
+    print_line(f"{made.edges:,} subscriptions, digest {made.digest}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epicast.cli.connecting import DEFAULT_ADDRESS
-from epicast.cli.output import print_json, print_table, say
+from epicast.cli.output import print_json, print_line, print_table, say
 from epicast.cli.progress import Progress
 from epicast.cli.serving import JsonOption
 
@@ -175,7 +175,7 @@ def analyse(
         print_json(analysis.to_json(found, verdicts) | {"report": str(target)})
         return
     for one in found:
-        print(f"{one.directory}: {one.workload.title}")
+        print_line(f"{one.directory}: {one.workload.title}")
         print_table(
             ["generated", "stored", "saved"],
             ([f"{p.generated:,}", f"{p.stored:,}", f"{p.saving:.2%}"] for p in one.curve),
@@ -190,7 +190,7 @@ def analyse(
         )
     for text in verdicts.missing:
         say(f"Not judged: {text}.")
-    print(f"Report: {target}")
+    print_line(f"Report: {target}")
 
 
 def replay(
@@ -267,7 +267,7 @@ def replay(
             }
         )
     else:
-        print(
+        print_line(
             f"{done.rows:,} events in {done.seconds:.1f} s, {achieved:,.0f} per second, "
             f"{done.position:,} of {work.workload.rows:,} in all"
             + (f", {done.lag:.2f} s behind schedule" if rate or speed else "")
@@ -290,7 +290,7 @@ def _print_made(made: Workload, out: Path, as_json: bool) -> None:
             }
         )
     else:
-        print(
+        print_line(
             f"{out}: {made.rows:,} events over {made.seconds:,.0f} s, "
             f"{made.file_bytes / made.rows:.2f} bytes each, digest {made.digest}"
         )

@@ -16,13 +16,9 @@ DEFAULT_PORT = 7400
 _EXAMPLE = "an address looks like epicast://proxy.example:7400"
 
 
-def parse_url(text: str) -> Address:
-    """`epicast://host:port`; the scheme and the port may be left out."""
-    return parse_encrypted_url(text)[0]
-
-
 def parse_encrypted_url(text: str) -> tuple[Address, bool]:
-    """The same, and whether the scheme is `epicasts`: an encrypted connection."""
+    """`epicast://host:port`, and whether the scheme is `epicasts`: an encrypted connection. The
+    scheme and the port may be left out."""
     named = repr(without_tokens(text))
     scheme, separator, rest = text.strip().rpartition("://")
     if separator and scheme not in (SCHEME, ENCRYPTED_SCHEME):
@@ -39,10 +35,30 @@ def parse_encrypted_url(text: str) -> tuple[Address, bool]:
 
 
 def parse_encrypted_urls(text: str) -> tuple[list[Address], bool]:
-    """`epicast://host:port,host:port`: any of several, such as the replicas of a proxy."""
-    scheme, separator, rest = text.strip().rpartition("://")
-    found = [parse_encrypted_url(f"{scheme}{separator}{each}") for each in rest.split(",")]
+    """Parse `epicast://host:port,host:port`: several addresses, such as the replicas of a proxy.
+
+    The scheme of the first address holds for all. The others may repeat it; a different scheme is
+    refused, because part of the connections would not be encrypted.
+    """
+    urls = text.split(",")
+    scheme, separator, _ = urls[0].strip().rpartition("://")
+    found = [
+        parse_encrypted_url(url if "://" in url else f"{scheme}{separator}{url.strip()}")
+        for url in urls
+    ]
+    if len({encrypted for _, encrypted in found}) > 1:
+        raise ConnectFailed(
+            f"{without_tokens(text)!r}: either all addresses begin with {ENCRYPTED_SCHEME}:// or "
+            "none does"
+        )
     return [address for address, _ in found], found[0][1]
+
+
+def each_url(text: str) -> tuple[str, ...]:
+    """Return the addresses in `text`, each with its scheme, for callers that try one by one."""
+    addresses, encrypted = parse_encrypted_urls(text)
+    scheme = ENCRYPTED_SCHEME if encrypted else SCHEME
+    return tuple(f"{scheme}://{address}" for address in addresses)
 
 
 def parse_contacts(contacts: Sequence[str]) -> tuple[tuple[Address, ...], bool]:

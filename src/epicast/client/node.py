@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 from epicast.client.edges import Driver, Edge
 from epicast.client.errors import (
@@ -26,7 +27,7 @@ from epicast.client.stream import Stream
 from epicast.client.subscription import Subscription
 from epicast.client.topics.peer import PeerNode
 from epicast.client.topics.topic import JOIN_WITHIN_S, Topic
-from epicast.client.watermarks import AutoSave, WatermarkFile
+from epicast.client.watermarks import Following, WatermarkFile
 from epicast.core import Config, EpicastError, EventBatch, NodeId, Publication
 from epicast.deployment.naming import not_among
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
@@ -39,7 +40,7 @@ from epicast.protocols.sprinkler.notices import (
     Restarted,
 )
 from epicast.runtime.messages import DeclineCode, Declined
-from epicast.runtime.waiting import Bell, end_task, spawn
+from epicast.runtime.waiting import Bell, end_task, in_thread, spawn
 
 
 class Node:
@@ -66,6 +67,7 @@ class Node:
         self._over: EpicastError | None = None
         self._numbers = count(1)
         self._feeds: dict[int, Feed] = {}
+        self._followings: WeakSet[Following] = WeakSet()
         self._streams: dict[int, Stream] = {}
         self._heads: dict[int, Watermark] = {}
         self._asked_at = 0
@@ -175,6 +177,13 @@ class Node:
         way: `await stream.flush()` before."""
         first = self._over is None
         self._end(Closed("the node was closed"))
+        try:
+            for following in list(self._followings):
+                await in_thread(following.close)
+        finally:
+            await self._stop(first)
+
+    async def _stop(self, first: bool) -> None:
         if first:
             await end_task(self._watch)
         if self._peer is not None:
@@ -227,6 +236,8 @@ class Node:
         save_every: float,
     ) -> Subscription:
         self._raise_over()
+        if resume is not None:
+            start = resume.begin(info.name, start)
         number = next(self._numbers)
         self._edge.subscribe(number, info.id, start.epoch, start.seq, window_bytes)
         self._driver.wake()
@@ -236,8 +247,12 @@ class Node:
         if self._evidence is not None:
             epoch = start.epoch or self.known_head(info.id).epoch
             feed.note_all(self._evidence, Watermark(epoch, start.seq))
-        saving = None if resume is None else AutoSave(resume, info.name, save_every)
-        return Subscription(feed, Reading(start, tombstones=tombstones), saving)
+        reading = Reading(start, tombstones=tombstones)
+        following = None
+        if resume is not None:
+            following = resume.follow(info.name, lambda: reading.watermark, save_every)
+            self._followings.add(following)
+        return Subscription(feed, reading, following)
 
     def _forget_feed(self, number: int) -> None:
         self._feeds.pop(number, None)

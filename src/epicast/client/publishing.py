@@ -8,7 +8,7 @@ recognises what it was sent twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from epicast.client.checking import EventChecks
 from epicast.client.errors import Closed, NoRoom, PublishRefused
@@ -35,7 +35,9 @@ class PublishLimits(Config, frozen=True, kw_only=True):
     unacknowledged_events: int = 50_000
     """Published and not acknowledged; `publish_nowait` raises `NoRoom`, the others wait."""
     unacknowledged_bytes: int = 32 << 20
-    """The same in bytes, give or take a batch."""
+    """Bytes of keys and payloads published and not acknowledged, including events that wait for
+    their batch. An event is accepted while less than this is held, so the bound is exceeded by one
+    event at most; `publish_many` exceeds it by one batch at most."""
     event_bytes: int = 16 << 20
     """The largest key and payload together."""
 
@@ -76,10 +78,15 @@ class PublishingStream:
         self._events = 0
         """Those in `_blocks` and on their way; with `_payloads`, all that are unacknowledged."""
         self._bytes = 0
+        """Bytes of keys and payloads of those events."""
+        self._counted = 0
+        self._counted_bytes = 0
+        """Bytes of keys and payloads of the first `_counted` events in `_payloads`."""
         self._refused = 0
         """Events whose numbers those behind them have taken over."""
         self._max_key = info.max_key_bytes
-        self._max_payload = limits.event_bytes
+        self._quick_payload = self._quick_key = 0
+        """Sizes for which there is room up to `_limit`: such events are not counted one by one."""
         self._progress = Bell()
         self._refusal: PublishRefused | None = None
         """Of events that nobody waits for; whoever publishes or flushes next is told."""
@@ -101,8 +108,8 @@ class PublishingStream:
         if (
             0 < len(payloads) < self._limit
             and type(payload) is bytes
-            and len(payload) <= self._max_payload
-            and (key is _NO_KEY or (type(key) is bytes and len(key) <= self._max_key))
+            and len(payload) <= self._quick_payload
+            and (key is _NO_KEY or (type(key) is bytes and len(key) <= self._quick_key))
         ):
             payloads.append(payload)
             self._keys.append(key)
@@ -117,13 +124,19 @@ class PublishingStream:
             self._hand_over()
             if not self._limit:
                 raise NoRoom(
-                    f"{self._events} events of {self._info.name!r} are not acknowledged yet: "
-                    "await drain() and go on, or publish less"
+                    f"{self._events} events of {self._info.name!r}, {self._bytes} bytes, are not "
+                    f"acknowledged yet, of {self._limits.unacknowledged_events} events and "
+                    f"{self._limits.unacknowledged_bytes} bytes at most: await drain() and go on, "
+                    "or publish less"
                 )
+        self._gather(payload, key)
+
+    def _gather(self, payload: bytes, key: bytes) -> None:
         if not self._payloads:
             self._outbox.expect(self._hand_over)
         self._payloads.append(payload)
         self._keys.append(key)
+        self._set_limit()
 
     async def publish(self, payload: bytes, key: bytes = b"", *, level: str = "") -> int:
         """Publish one event and wait until it is acknowledged; returns its sequence number.
@@ -143,12 +156,9 @@ class PublishingStream:
         else:
             if len(self._payloads) >= self._limit:
                 self._hand_over()
-            if not self._payloads:
-                self._outbox.expect(self._hand_over)
             number = self._next + len(self._payloads)
             self._waiters.append(Waiter(number, number, outcome))
-            self._payloads.append(payload)
-            self._keys.append(key)
+            self._gather(payload, key)
         return await outcome.wait()
 
     async def publish_many(
@@ -170,10 +180,8 @@ class PublishingStream:
             columns = EventBatch.build(self._info.id, 1, checked, keys=checked_keys)
         outcomes: list[Outcome[int]] = []
         size = min(self._limits.batch_events, self._limits.unacknowledged_events)
-        for first in range(columns.first, columns.last + 1, size):
-            last = min(first + size - 1, columns.last)
-            await self.drain(last - first + 1)
-            part = columns.slice(first, last)
+        for part in _parts(columns, size, self._limits.batch_bytes):
+            await self.drain(part.rows)
             outcomes.append(Outcome())
             if level or not part.only_data:
                 self._put_alone(part, level, outcomes[-1])
@@ -217,13 +225,16 @@ class PublishingStream:
     async def drain(self, events: int = 0) -> None:
         """Until there is room for `events` more; without a number, until half of what is allowed
         is acknowledged, which is what a loop around `publish_nowait` wants."""
-        wanted = events or max(1, self._limits.unacknowledged_events // 2)
+        limits = self._limits
+        wanted = events or max(1, limits.unacknowledged_events // 2)
+        wanted_bytes = 1 if events else max(1, limits.unacknowledged_bytes // 2)
         while True:
             if self._closed is not None:
                 raise self._closed
-            events_left = self._limits.unacknowledged_events - self.unacknowledged
-            bytes_left = self._limits.unacknowledged_bytes - self._bytes
-            if (events_left >= wanted and bytes_left > 0) or not self.unacknowledged:
+            events_left = limits.unacknowledged_events - self.unacknowledged
+            if events_left >= wanted and self._bytes_left() >= wanted_bytes:
+                return
+            if not self.unacknowledged:
                 return
             self._hand_over()
             await self._progress.wait()
@@ -272,6 +283,7 @@ class PublishingStream:
             ticket.fail(self._closed)
         self._tickets.clear()
         self._blocks, self._payloads, self._keys, self._waiters = [], [], [], []
+        self._counted = self._counted_bytes = 0
         self._limit = 0
         self._progress.ring()
 
@@ -307,6 +319,7 @@ class PublishingStream:
             return
         payloads, self._payloads = self._payloads, []
         keys, self._keys = self._keys, []
+        self._counted = self._counted_bytes = 0
         batch = EventBatch.build(self._info.id, 1, payloads, keys=keys if any(keys) else None)
         self._put_block(batch, None)
 
@@ -341,10 +354,20 @@ class PublishingStream:
 
     def _set_limit(self) -> None:
         limits = self._limits
-        room = limits.unacknowledged_events - self._events
-        if self._bytes >= limits.unacknowledged_bytes or self._closed is not None:
+        room, bytes_left = limits.unacknowledged_events - self._events, self._bytes_left()
+        if bytes_left <= 0 or self._closed is not None:
             room = 0
         self._limit = max(0, min(limits.batch_events, room))
+        each = bytes_left // max(1, self._limit - len(self._payloads))
+        self._quick_key = min(self._max_key, each // 2)
+        self._quick_payload = min(limits.event_bytes, each - self._quick_key)
+
+    def _bytes_left(self) -> int:
+        """Room for keys and payloads; none or less if what is held has reached the bound."""
+        for column in (self._payloads, self._keys):
+            self._counted_bytes += sum(map(len, column[self._counted :]))
+        self._counted = len(self._payloads)
+        return self._limits.unacknowledged_bytes - self._bytes - self._counted_bytes
 
     def _raise_refusal(self) -> None:
         if self._closed is not None:
@@ -352,6 +375,12 @@ class PublishingStream:
         if self._refusal is not None:
             refusal, self._refusal = self._refusal, None
             raise refusal
+
+
+def _parts(batch: EventBatch, max_events: int, max_bytes: int) -> Iterator[EventBatch]:
+    for first in range(batch.first, batch.last + 1, max_events):
+        part = batch.slice(first, min(first + max_events - 1, batch.last))
+        yield from cut(part, max_events, max_bytes)
 
 
 def cut(batch: EventBatch, max_events: int, max_bytes: int) -> list[EventBatch]:

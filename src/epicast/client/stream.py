@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from epicast.client.evidence import NodeEvidence
@@ -57,17 +58,18 @@ class Stream(PublishingStream):
         `after`: a watermark, a sequence number of the present epoch, 0 for the beginning, None
         for the newest event the proxy has told of, which may have been a heartbeat ago.
         `window_bytes` bounds what is held here that the application has not asked for. With
-        `resume` the watermark saved in that file, if there is one, is used instead of `after`, and
-        the subscription's own is saved there every `save_every` seconds and when it is closed.
-        `tombstones=False` leaves tombstones out.
+        `resume` the watermark saved in that file, if there is one, is used instead of `after`; if
+        there is none, the place where the subscription begins is on disk when this returns. The
+        subscription's own watermark is saved there every `save_every` seconds and when it is
+        closed. `tombstones=False` leaves tombstones out.
         """
         if window_bytes < 1:
             raise ConfigError(f"window_bytes: {window_bytes} is not at least 1")
-        saved = resume.get(self.name) if resume is not None else None
-        start = saved if saved is not None else self._place(after)
+        if not 0 <= save_every < inf:
+            raise ConfigError(f"save_every: {save_every} is not a number of seconds")
         return self._node.open_subscription(
             self._info,
-            start,
+            self._place(after),
             tombstones=tombstones,
             window_bytes=window_bytes,
             resume=resume,

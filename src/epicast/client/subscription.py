@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
-from itertools import islice
 from types import TracebackType
 from typing import overload
 
@@ -12,7 +11,7 @@ from epicast.client.errors import Closed
 from epicast.client.feed import Feed
 from epicast.client.items import Item, Reset, Watermark
 from epicast.client.reading import Reading
-from epicast.client.watermarks import AutoSave
+from epicast.client.watermarks import Following
 from epicast.core import EventBatch
 from epicast.runtime.waiting import in_thread, next_turn
 
@@ -27,10 +26,10 @@ class Subscription:
     entered with `async with`: then it can be read on until the end of that block.
     """
 
-    def __init__(self, feed: Feed, reading: Reading, saving: AutoSave | None) -> None:
+    def __init__(self, feed: Feed, reading: Reading, following: Following | None) -> None:
         self._feed = feed
         self._reading = reading
-        self._saving = saving
+        self._following = following
         self._turn_items = 0
         self._entered = False
 
@@ -73,24 +72,22 @@ class Subscription:
 
     async def get(self, timeout: float | None = None) -> Item | None:
         """The next item; None if none came within `timeout` seconds. Raises `Closed`."""
-        reading = self._reading
-        item = next(reading.iterator, None)
+        item = self._reading.take()
         if item is None:
             if not await self.load(timeout):
                 self._raise_if_over()
                 return None
-            item = next(reading.iterator)
-        reading.in_hand = 1
+            item = self._reading.take()
         return item
 
     def get_nowait(self) -> Item | None:
         """The next item if it is there already."""
-        item = self.take_at_hand()
+        item = self._reading.take()
         if item is None:
             if not self._load_nowait():
                 self._raise_if_over()
                 return None
-            item = self.take_at_hand()
+            item = self._reading.take()
         return item
 
     async def pull(self, max_items: int = 1000, timeout: float | None = None) -> list[Item]:
@@ -99,13 +96,12 @@ class Subscription:
         if max_items < 1:
             raise ValueError(f"max_items: {max_items} is not at least 1")
         reading = self._reading
-        items = list(islice(reading.iterator, max_items))
+        items = reading.take_some(max_items)
         if not items:
             if not await self.load(timeout):
                 self._raise_if_over()
                 return []
-            items = list(islice(reading.iterator, max_items))
-        reading.in_hand = len(items)
+            items = reading.take_some(max_items)
         return items
 
     # -- where it is -----------------------------------------------------------------------------
@@ -138,9 +134,9 @@ class Subscription:
     async def close(self) -> None:
         """Nothing more is read. The watermark stays, and is saved if it is to be saved."""
         self._feed.close()
-        saving, self._saving = self._saving, None
-        if saving is not None:
-            await self._save(saving)
+        following, self._following = self._following, None
+        if following is not None:
+            await in_thread(following.close)
 
     async def __aenter__(self) -> Subscription:
         self._entered = True
@@ -158,10 +154,6 @@ class Subscription:
         if not self._entered:
             await self.close()
 
-    async def _save(self, saving: AutoSave) -> None:
-        watermark = self.watermark
-        await in_thread(lambda: saving.save(watermark))
-
     # -- the steps of reading, also for the synchronous face -------------------------------------
 
     def at_hand(self) -> Iterator[Item]:
@@ -170,10 +162,7 @@ class Subscription:
         return self._reading.iterator
 
     def take_at_hand(self) -> Item | None:
-        item = next(self._reading.iterator, None)
-        if item is not None:
-            self._reading.in_hand = 1
-        return item
+        return self._reading.take()
 
     async def load(self, timeout: float | None) -> bool:
         """Have items at hand; False if none came in time, or the subscription was closed."""
@@ -185,6 +174,7 @@ class Subscription:
 
     def _load_nowait(self) -> bool:
         self._reading.in_hand = 0
+        self._check_saving()
         while (batch := self._feed.take()) is not None:
             if self._reading.load(batch, more=self._feed.more):
                 return True
@@ -206,8 +196,7 @@ class Subscription:
 
     async def _next(self, timeout: float | None) -> EventBatch | Reset | None:
         feed = self._feed
-        if self._saving is not None and self._saving.due:
-            await self._save(self._saving)
+        self._check_saving()
         if self._turn_items >= _ITEMS_PER_TURN:
             self._turn_items = 0
             await next_turn()
@@ -221,6 +210,10 @@ class Subscription:
                 return None
         self._turn_items += batch.rows if isinstance(batch, EventBatch) else 1
         return batch
+
+    def _check_saving(self) -> None:
+        if self._following is not None:
+            self._following.raise_error()
 
     def _raise_if_over(self) -> None:
         if self._feed.ended:

@@ -7,8 +7,17 @@ import logging
 import sys
 from typing import Literal
 
+from epicast.core.printable import printable
+
 LogFormat = Literal["text", "json"]
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
+
+
+class TextLines(logging.Formatter):
+    """Messages carry names and reasons that peers gave; a terminal must not obey them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep="\n\t")
 
 
 class JsonLines(logging.Formatter):
@@ -39,5 +48,5 @@ def configure_logs(form: LogFormat, level: str, **fields: object) -> None:
         handler.setFormatter(JsonLines(**fields))
     else:
         who = "".join(f" {value}" for value in fields.values())
-        handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s{who}: %(message)s"))
+        handler.setFormatter(TextLines(f"%(asctime)s %(levelname)s{who}: %(message)s"))
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 from epicast import ConnectFailed, EpicastError, StreamInfo, UnknownStream, Watermark, sync
-from epicast.client.addresses import parse_url
+from epicast.client.addresses import each_url
 from epicast.pipeline.lake.errors import LakeOptionError, SourceAway
 from epicast.pipeline.lake.ingestion_options import DEFAULT_PATIENCE_S
 
@@ -23,13 +23,11 @@ _kept: dict[tuple[str, ...], sync.Node] = {}
 
 
 def parse_proxies(text: str) -> tuple[str, ...]:
-    """HOST:PORT[,HOST:PORT]."""
-    addresses = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not addresses:
+    """Return the addresses in HOST:PORT[,HOST:PORT], each with the scheme that holds for all."""
+    named = ",".join(part for part in text.split(",") if part.strip())
+    if not named:
         raise LakeOptionError("proxy: name one, as HOST:PORT, or several, separated by commas")
-    for address in addresses:
-        parse_url(address)
-    return addresses
+    return each_url(named)
 
 
 def node_at(proxies: tuple[str, ...], patience_s: float = DEFAULT_PATIENCE_S) -> sync.Node:
