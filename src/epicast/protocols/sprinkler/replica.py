@@ -8,6 +8,7 @@ from random import Random
 import msgspec
 
 from epicast.core import COORDINATION_ID, Effects, EventBatch, NodeId, Peer, Recovered, handles
+from epicast.core.effects import BeginEpoch
 from epicast.core.epochs import new_epoch
 from epicast.protocols.coordination import PutAnswer, View
 from epicast.protocols.sprinkler.alarms import Alarm
@@ -77,7 +78,7 @@ class ReplicaProxy(ChainedOwner):
         self._keeper = Keeper(node, config, chain)
         self._links = ChainLinks(self._region_id, config, self._states)
         self._wanted = {}
-        self._is_head = False
+        self._is_head = self._cannot_append = False
         self._doubtful: dict[int, int] = {}
         """Streams of which this replica may have lost what others had seen, and in which epoch."""
         self._forgetting: set[int] = set()
@@ -120,6 +121,8 @@ class ReplicaProxy(ChainedOwner):
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
         if name == "beat":
             self.timers.set("beat", now + self.config.beat_every_ns)
+            stuck = any(state.is_stuck for state in self._states.values())
+            self._keeper.ailing = self._cannot_append or stuck
             self._keeper.tick(now, fx)
             self._links.introduce(self._keeper.incarnation, fx)
             self._links.cursors.retry(fx)
@@ -252,7 +255,7 @@ class ReplicaProxy(ChainedOwner):
         """An epoch that no head before has used."""
         by_the_clock = new_epoch(now + fx.wall_offset)
         state.epoch = max(state.epoch + 1, by_the_clock, self._keeper.chain.epoch)
-        fx.begin_epoch(state.id, state.epoch, keeps=True)
+        state.begin_epoch(state.epoch, fx, keeps=True)
         self._publications.begin_epoch(state.id)
         state.recent.clear()
         self._cursors.epoch_changed(state, fx)
@@ -312,7 +315,6 @@ class ReplicaProxy(ChainedOwner):
         state = self._states[place.stream]
         owned = state.info.owner == self._region_id
         if place.afresh or state.id in self._forgetting:
-            fx.begin_epoch(state.id, place.epoch, keeps=False)
             self._begin_epoch(state, place.epoch, fx)
             if owned:
                 self._publications.start_over(state.id)
@@ -358,7 +360,7 @@ class ReplicaProxy(ChainedOwner):
     def _on_stored(
         self, now: int, state: StreamState, stored: Sequence[EventBatch], fx: Effects
     ) -> None:
-        self._keeper.ailing = False
+        self._cannot_append = False
         if state.id in self._forgetting:
             self._forgetting.discard(state.id)
             self._save_lineages(fx)
@@ -395,15 +397,20 @@ class ReplicaProxy(ChainedOwner):
         if self._publications.owns(batch.stream):
             self._publications.observe(batch)
 
-    def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
-        super()._begin_epoch(state, epoch, fx)
+    def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects, aside: int = 0) -> None:
+        super()._begin_epoch(state, epoch, fx, aside)
         self._links.epoch_changed(state, fx)
 
     def on_append_failed(self, now: int, stream: int, first: int, reason: str, fx: Effects) -> None:
         super().on_append_failed(now, stream, first, reason, fx)
         if self._links.predecessor:
             self._links.linked = False  # to be sent it again
-        self._keeper.ailing = True
+        self._cannot_append = True
+
+    def on_epoch_failed(self, now: int, order: BeginEpoch, reason: str, fx: Effects) -> None:
+        super().on_epoch_failed(now, order, reason, fx)
+        if self._links.predecessor:
+            self._links.linked = False  # to be told again from where on it is sent events
 
     def _report_consumed(
         self, state: StreamState, shown: Sequence[EventBatch], fx: Effects
