@@ -5,7 +5,7 @@ The same rules for files, memory and simulated disks: whoever keeps histories us
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from msgspec import Struct
@@ -27,7 +27,17 @@ class Failure(Struct, frozen=True):
     """How many of the stream's writes before it were carried out."""
 
 
-def write(history: History, writes: Sequence[Write]) -> Failure | None:
+SetAside = Callable[[int, list[str]], None]
+"""Told of files that an order has set aside: from which number on, and what they are called."""
+
+
+def nobody(first: int, names: list[str]) -> None:
+    """Where nothing is kept that could be set aside."""
+
+
+def write(
+    history: History, writes: Sequence[Write], on_set_aside: SetAside = nobody
+) -> Failure | None:
     """Carry out writes of one stream in order, up to the first that fails. Consecutive batches are
     stored all or none. Only an order to begin an epoch changes the epoch or forgets anything: a
     batch of another epoch than the history's is refused."""
@@ -37,7 +47,9 @@ def write(history: History, writes: Sequence[Write]) -> Failure | None:
             batches: list[EventBatch] = []
             for each in group:
                 if isinstance(each, BeginEpoch):
-                    _begin(history, each)
+                    kept = _begin(history, each)
+                    if kept:
+                        on_set_aside(each.aside, kept)
                     stored += 1
                 else:
                     batches.append(each)
@@ -49,13 +61,14 @@ def write(history: History, writes: Sequence[Write]) -> Failure | None:
     return None
 
 
-def _begin(history: History, order: BeginEpoch) -> None:
+def _begin(history: History, order: BeginEpoch) -> list[str]:
     if not order.keeps:
-        history.reset(order.epoch, aside=order.aside)
-    elif order.epoch == history.epoch:
+        return history.reset(order.epoch, aside=order.aside)
+    if order.epoch == history.epoch:
         history.sync()  # begun before, when only the sync failed
     else:
         history.raise_epoch(order.epoch)
+    return []
 
 
 def to_be_told(writes: Sequence[Write]) -> Iterator[Write]:

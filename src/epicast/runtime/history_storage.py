@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -279,7 +280,7 @@ class HistoryStorage:
         failures: dict[int, Failure] = {}
         for stream, writes in by_stream.items():
             try:
-                failure = write(self.history(stream), writes)
+                failure = write(self.history(stream), writes, partial(self._note_set_aside, stream))
             except StorageError as error:
                 failure = Failure(str(error))
             if failure is not None:
@@ -289,6 +290,13 @@ class HistoryStorage:
                     "stream %d cannot be appended to: %s", stream, failure.reason,
                 )  # fmt: skip
         return failures
+
+    def _note_set_aside(self, stream: int, first: int, names: list[str]) -> None:
+        log.warning(
+            "stream %d goes on without what this node had from %d on, which others may lack; it is "
+            "set aside in %s: %s. Nothing reads it: see what is in it, then remove it",
+            stream, first, self._stores[stream].folder, ", ".join(names),
+        )  # fmt: skip
 
     def _tell(self, by_stream: Mapping[int, list[Write]], failures: Failures) -> None:
         if self._on_stored is not None:

@@ -160,9 +160,15 @@ class LogDisk(SimDisk):
             taken = sum(map(files.size, files.names()))
             files.capacity_bytes = taken + self._rng.randrange(600)
 
+    def refuse_files(self) -> None:
+        """No file can be made: no segment, and so no epoch, can be begun."""
+        for files in self.files.values():
+            files.creates = False
+
     def free(self) -> None:
         for files in self.files.values():
             files.capacity_bytes = _ROOMY
+            files.creates = True
 
     def _write(self, stream: int, writes: Sequence[Write]) -> Failure | None:
         history, kept = self._histories[stream], self.streams[stream]

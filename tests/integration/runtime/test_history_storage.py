@@ -578,3 +578,37 @@ def test_an_epoch_that_a_full_disk_refuses_is_told_and_forgets_nothing(
             assert (history.epoch, history.end) == (9, following.last)
 
     run(main())
+
+
+def test_what_is_set_aside_is_kept_and_named(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        config = LogConfig(segment_bytes=4096, window_bytes=4096)
+        storage = HistoryStorage({4: StreamStore(folder=tmp_path / "orders", config=config)})
+        await storage.recover()
+        for epoch in (0, 1):
+            for first in range(1, 200, 20):
+                assert await storage.commit([batch(first, 20, epoch=epoch)], {}) == {}
+            segments = sorted(path.name for path in (tmp_path / "orders").glob("*.seg"))
+            kept = max(name for name in segments if int(name[:20]) <= 150)
+            assert await storage.commit([BeginEpoch(4, epoch + 1, False, aside=150)], {}) == {}
+            assert str(tmp_path / "orders") in caplog.text and f"{kept}.aside" in caplog.text
+            assert storage.statistics(4).end == 0
+        aside = sorted(path.name for path in (tmp_path / "orders").glob("*.aside*"))
+        wanted = [name for name in segments if name >= kept]
+        assert aside == sorted(f"{name}.aside{again}" for name in wanted for again in ("", "2"))
+        await storage.close()
+        again = HistoryStorage({4: StreamStore(folder=tmp_path / "orders", config=config)})
+        found = await again.recover()
+        assert (found.log_ends, found.epochs, found.doubtful) == ({4: 0}, {4: 2}, frozenset())
+        await again.close()
+        # Whoever wants to see what is in it gives the segments their names back, elsewhere.
+        (tmp_path / "look").mkdir()
+        for name in wanted:
+            (tmp_path / "orders" / f"{name}.aside").rename(tmp_path / "look" / name)
+        history = History(DiskDirectory(tmp_path / "look"), 4)
+        assert (history.start, history.end) == (int(kept[:20]), 200)
+        history.close()
+
+    run(main())
