@@ -80,13 +80,29 @@ class BeginEpoch(Operation, frozen=True):
     epoch: int
     keeps: bool
     first: int = 1
-
-    @property
-    def last(self) -> int:
-        return self.first - 1
+    """Where nothing is kept: the number of the next event. Beyond 1, `epoch` is the present one:
+    the events in between cannot be had any more."""
+    aside: int = 0
+    """Where nothing is kept: from which number on events are set aside instead of removed, for
+    people to look at; 0: none are."""
 
     def wire_size(self) -> int:
         return 0
+
+    def after(self, earlier: BeginEpoch | None) -> BeginEpoch:
+        """This order, where an earlier one was not carried out: what that one was to remove must
+        not come back under another epoch."""
+        if earlier is None or earlier.keeps:
+            return self
+        aside = min(self.aside, earlier.aside) or max(self.aside, earlier.aside)
+        epoch = max(self.epoch, earlier.epoch)
+        return BeginEpoch(self.stream, epoch, False, self.first, aside)
+
+    @property
+    def skips(self) -> bool:
+        """Whether the history goes on in its epoch, behind events that cannot be had any more. If
+        it cannot, all is as it was: what there is may be continued, too."""
+        return not self.keeps and self.first > 1
 
 
 class Release(Operation, frozen=True):
@@ -217,11 +233,13 @@ class Effects:
         """Store; answered by `on_appended` once durable, or `on_append_failed`."""
         self.operations.append(Append(batch))
 
-    def begin_epoch(self, stream: int, epoch: int, *, keeps: bool, first: int = 1) -> None:
-        """Begin `epoch` in the stream's history. It keeps its events, or drops them all and takes
-        `first` as its next number; then `epoch` may be the present one. If this fails, so does
-        what is appended behind it."""
-        self.operations.append(BeginEpoch(stream, epoch, keeps, first))
+    def begin_epoch(
+        self, stream: int, epoch: int, *, keeps: bool, first: int = 1, aside: int = 0
+    ) -> None:
+        """Have the stream's history go on in `epoch`, with what is there, or without and with
+        `first` as its next number. Nothing else does that: a batch of another epoch is refused. If
+        it fails, `on_epoch_failed` says so, and what is appended behind it fails as well."""
+        self.operations.append(BeginEpoch(stream, epoch, keeps, first, aside))
 
     def release(self, stream: int, seq: int) -> None:
         """Let the stored events of a stream collect others, up to a number: they will stay. Only

@@ -34,7 +34,7 @@ from epicast.protocols.sprinkler import (
 )
 from epicast.protocols.sprinkler.moving.ledger import owned_streams
 from epicast.protocols.sprinkler.permits import permit_all
-from epicast.protocols.sprinkler.replica import nobody
+from epicast.protocols.sprinkler.plans import nobody
 from epicast.runtime import NodeDriver
 from epicast.runtime.history_storage import HistoryStorage
 from epicast.runtime.waiting import in_thread

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
 from epicast.core import EventBatch, Recovered
-from epicast.core.effects import Write
+from epicast.core.effects import BeginEpoch, Write
 from epicast.core.epochs import in_epoch
+from epicast.log.restarts import NOT_TRIED, Failure, Stops, to_be_told
 
 
 class Commit(Struct):
@@ -19,26 +20,22 @@ class Commit(Struct):
     afterwards: list[Callable[[], None]] = field(default_factory=list)
     """What waits for it: sends and deliveries that must not come before the write."""
 
-    def first_writes(self) -> dict[int, Write]:
-        """Return the commit's first write to each stream."""
-        writes: dict[int, Write] = {}
-        for batch in self.batches:
-            writes.setdefault(batch.stream, batch)
-        return writes
-
-    def firsts(self) -> dict[int, int]:
-        """Where the commit begins in each stream it appends to."""
-        return {stream: write.first for stream, write in self.first_writes().items()}
+    def by_stream(self) -> dict[int, list[Write]]:
+        by_stream: dict[int, list[Write]] = {}
+        for each in self.batches:
+            by_stream.setdefault(each.stream, []).append(each)
+        return by_stream
 
     def size(self) -> int:
         return sum(batch.wire_size() for batch in self.batches)
 
 
 class SimDisk:
-    """Commits become durable in order, `sync_ns` after they were made."""
+    """Commits become durable in order, `sync_ns` after they were made. What of them is refused, and
+    how that is told, is as in `runtime`."""
 
-    __slots__ = ("_capacity", "_failed", "_full", "_saved", "_streams", "_used", "pending",
-                 "sync_ns")  # fmt: skip
+    __slots__ = ("_capacity", "_epochs", "_failures", "_full", "_saved", "_starts", "_stops",
+                 "_streams", "_used", "on_began", "on_stored", "pending", "sync_ns")  # fmt: skip
 
     def __init__(self, sync_ns: int, capacity_bytes: int = 1 << 62) -> None:
         self.sync_ns = sync_ns
@@ -47,10 +44,17 @@ class SimDisk:
         self._used = 0
         """Bytes stored and about to be."""
         self._full = False
-        self._failed: dict[int, int] = {}
-        """Where streams stopped: nothing behind that is stored before it has been."""
+        self._stops = Stops()
+        self._failures: list[tuple[Write, str]] = []
         self._streams: dict[int, list[EventBatch]] = {}
+        self._epochs: dict[int, int] = {}
+        self._starts: dict[int, int] = {}
+        """By stream: the first number that its history may have."""
         self._saved: dict[str, bytes] = {}
+        self.on_stored: Callable[[EventBatch], None] | None = None
+        """Told of every batch that has become stable as its stream promises."""
+        self.on_began: Callable[[BeginEpoch], None] | None = None
+        """Told when a history goes on in another epoch, or anew."""
 
     def fill(self) -> None:
         """Disk full: nothing more can be appended."""
@@ -62,46 +66,84 @@ class SimDisk:
 
     def accept(self, commit: Commit) -> str:
         """Take a commit in, to be synced later; if that cannot be, why not."""
-        writes, firsts, size = commit.first_writes(), commit.firsts(), commit.size()
-        reason = ""
-        if firsts and (self._full or self._used + size > self._capacity):
-            reason = "disk full"
-        elif any(
-            isinstance(write, EventBatch) and write.first > self._failed.get(stream, write.first)
-            for stream, write in writes.items()
-        ):
-            reason = "an append before it failed"
-        for stream, first in firsts.items():
-            if reason:
-                self._failed[stream] = min(first, self._failed.get(stream, first))
-            else:
-                self._failed.pop(stream, None)
-        if not reason:
+        size = commit.size()
+        if not commit.batches or not (self._full or self._used + size > self._capacity):
             self._used += size
             self.pending.append(commit)
-        return reason
+            return ""
+        for write in commit.batches:
+            self._stops.note(write)
+        return "disk full"
 
     def sync(self, commit: Commit) -> dict[int, int]:
-        """Make the oldest pending commit durable; the new end of each stream it touches."""
+        """Make the oldest pending commit durable, as far as that can be; the new end of each stream
+        it appends to. Values are not saved if none of its streams could be written."""
         assert self.pending and self.pending[0] is commit
         del self.pending[0]
         ends: dict[int, int] = {}
-        for batch in commit.batches:
-            stored = self._streams.setdefault(batch.stream, [])
-            if not isinstance(batch, EventBatch):
-                kept = stored if batch.keeps else []
-                stored[:] = [in_epoch(each, batch.epoch) for each in kept]
-                continue
-            if stored and batch.epoch > stored[-1].epoch:
-                stored.clear()
-            stored.append(batch)
-            ends[batch.stream] = batch.last
-        self._saved.update(commit.saves)
+        refused = 0
+        by_stream = commit.by_stream()
+        for stream, writes in by_stream.items():
+            tried: list[Write] = []
+            untried: list[Write] = []
+            for write in writes:
+                (tried if self._stops.passes(write) else untried).append(write)
+            self._fail(untried, NOT_TRIED)
+            failure = self._write(stream, tried) if tried else None
+            stored = tried if failure is None else tried[: failure.stored]
+            for write in stored:
+                if isinstance(write, EventBatch):
+                    ends[stream] = write.last
+            if failure is not None:
+                for write in tried[failure.stored :]:
+                    self._stops.note(write)
+                self._fail(tried[failure.stored :], failure.reason)
+            refused += len(stored) < len(writes)
+            self._tell(stored)
+        if not refused or refused < len(by_stream):
+            self._save(commit.saves)
         return ends
 
-    def take_failures(self) -> list[tuple[int, int, str]]:
-        """What of the commit synced last could not be written after all: stream, first, reason."""
-        return []
+    def _fail(self, writes: Sequence[Write], reason: str) -> None:
+        self._failures += [(write, reason) for write in to_be_told(writes)]
+
+    def _write(self, stream: int, writes: Sequence[Write]) -> Failure | None:
+        """Like `log.restarts.write`, on a list of batches."""
+        found, epoch = list(self._streams.get(stream, ())), self._epochs.get(stream, 0)
+        start = self._starts.get(stream, 1)
+        done = 0
+        for at, each in enumerate(writes, 1):
+            end = found[-1].last if found else start - 1
+            if not isinstance(each, EventBatch) and each.epoch >= epoch:
+                epoch = each.epoch
+                found = [in_epoch(batch, epoch) for batch in found if each.keeps]
+                start = start if each.keeps else each.first
+            elif isinstance(each, EventBatch) and (each.epoch, each.first) == (epoch, end + 1):
+                found.append(each)
+                if at < len(writes) and isinstance(writes[at], EventBatch):
+                    continue  # consecutive batches are stored together or not at all
+            else:
+                return Failure(f"stream {stream} is at {epoch}/{end}: cannot write {each}", done)
+            done = at
+            self._streams[stream], self._epochs[stream] = list(found), epoch
+            self._starts[stream] = start
+        return None
+
+    def _tell(self, stored: Sequence[Write]) -> None:
+        for each in stored:
+            if isinstance(each, BeginEpoch):
+                if self.on_began is not None:
+                    self.on_began(each)
+            elif self.on_stored is not None:
+                self.on_stored(each)
+
+    def _save(self, values: Mapping[str, bytes]) -> None:
+        self._saved.update(values)
+
+    def take_failures(self) -> list[tuple[Write, str]]:
+        """What of the commit synced last could not be written after all, and why."""
+        failures, self._failures = self._failures, []
+        return failures
 
     def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
         """Durable batches from `first` on, at least one if there is any, up to `max_bytes`."""
@@ -123,10 +165,13 @@ class SimDisk:
     def crash(self, *, lose_everything: bool) -> None:
         self._used -= sum(commit.size() for commit in self.pending)
         self.pending.clear()
-        self._failed.clear()
+        self._failures.clear()
+        self._stops.clear()
         if lose_everything:
             self._used = 0
             self._streams.clear()
+            self._epochs.clear()
+            self._starts.clear()
             self._saved.clear()
 
     def saved(self, name: str) -> bytes | None:
@@ -134,13 +179,13 @@ class SimDisk:
         return self._saved.get(name)
 
     def recovered(self, incarnation: int) -> Recovered:
-        ends, epochs, publishers = {}, {}, {}
+        ends, publishers = {}, {}
         for stream, batches in self._streams.items():
             if batches:
-                ends[stream], epochs[stream] = batches[-1].last, batches[-1].epoch
+                ends[stream] = batches[-1].last
                 publishers[stream] = {
                     run.publisher: run.first + run.count - 1
                     for batch in batches
                     for run in batch.runs
                 }
-        return Recovered(incarnation, ends, dict(self._saved), epochs, publishers)
+        return Recovered(incarnation, ends, dict(self._saved), dict(self._epochs), publishers)

@@ -35,7 +35,7 @@ from epicast.protocols.sprinkler import (
 )
 from epicast.protocols.sprinkler.moving.messages import MoveRequest
 from epicast.protocols.sprinkler.moving.operator import Operator
-from epicast.protocols.sprinkler.replica import Witness, nobody
+from epicast.protocols.sprinkler.plans import Witness, nobody
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.disk import SimDisk
 from epicast.sim.history_disk import HistoryDisk, history_config

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
 from epicast.core import EventBatch, Recovered
-from epicast.core.effects import BeginEpoch
+from epicast.core.effects import Write
 from epicast.log import GcPolicy, History, HistoryGone, LogConfig, in_memory
-from epicast.sim.disk import Commit, SimDisk
+from epicast.log.restarts import Failure, write
+from epicast.sim.disk import SimDisk
 
 
 def history_config(*, waits_for_release: bool = False) -> LogConfig:
@@ -19,7 +20,7 @@ def history_config(*, waits_for_release: bool = False) -> LogConfig:
 class HistoryDisk(SimDisk):
     """Like its base, but streams with a policy are read as `log.History` gives them out."""
 
-    __slots__ = ("_config", "_histories", "_policies", "on_began", "on_stored")
+    __slots__ = ("_config", "_histories", "_policies")
 
     def __init__(
         self,
@@ -32,43 +33,17 @@ class HistoryDisk(SimDisk):
         self._config = config or history_config()
         self._policies = policies
         self._histories: dict[int, History] = {}
-        self.on_stored: Callable[[EventBatch], None] | None = None
-        """Told of every batch that has become durable."""
-        self.on_began: Callable[[BeginEpoch], None] | None = None
-        """Told when a history goes on in another epoch, or anew."""
 
     def history(self, stream: int) -> History | None:
         return self._histories.get(stream)
 
-    def sync(self, commit: Commit) -> dict[int, int]:
-        assert self.pending and self.pending[0] is commit
-        del self.pending[0]
-        ends: dict[int, int] = {}
-        for batch in commit.batches:
-            history = self._histories.get(batch.stream)
-            if history is None:
-                history = self._histories[batch.stream] = History.in_memory(
-                    batch.stream,
-                    policy=self._policies.get(batch.stream),
-                    config=self._config,
-                    epoch=batch.epoch,
-                )
-            if not isinstance(batch, EventBatch):
-                if not batch.keeps:
-                    history.reset(batch.epoch, batch.first)
-                elif batch.epoch > history.epoch:
-                    history.raise_epoch(batch.epoch)
-                if self.on_began is not None:
-                    self.on_began(batch)
-                continue
-            if batch.epoch > history.epoch:
-                history.reset(batch.epoch, batch.first)
-            history.append(batch)
-            ends[batch.stream] = batch.last
-            if self.on_stored is not None:
-                self.on_stored(batch)
-        self._saved.update(commit.saves)
-        return ends
+    def _write(self, stream: int, writes: Sequence[Write]) -> Failure | None:
+        history = self._histories.get(stream)
+        if history is None:
+            history = self._histories[stream] = History.in_memory(
+                stream, policy=self._policies.get(stream), config=self._config
+            )
+        return write(history, writes)
 
     def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
         history = self._histories.get(stream)

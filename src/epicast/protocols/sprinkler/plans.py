@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from epicast.core import NodeId, Peer
+from epicast.core import EventBatch, NodeId, Peer
 from epicast.deployment import Geoplex
 from epicast.protocols.sprinkler.chain.configuration import ChainPlan
 from epicast.protocols.sprinkler.infos import stream_info
@@ -14,6 +14,15 @@ from epicast.protocols.sprinkler.messages import StreamInfo
 
 Status = Callable[[], bytes]
 """What to tell those who ask how things are."""
+
+Witness = Callable[[int, int, Sequence[EventBatch], bool], None]
+"""Called by a replica for a stream of its region, before anybody is shown more of it: with the
+stream, the number up to which it may be shown from now on, the newly shown batches as far as they
+are at hand, and whether this replica is the tail, which decides it."""
+
+
+def nobody(stream: int, end: int, shown: Sequence[EventBatch], is_tail: bool) -> None:
+    """The witness of replicas that have none."""
 
 
 class RegionFacts(Struct, frozen=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from epicast.core import EventBatch, InvariantViolation
+from epicast.core import Effects, EventBatch, InvariantViolation
+from epicast.core.effects import BeginEpoch
 from epicast.core.epochs import in_epoch
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 from epicast.protocols.sprinkler.recent import RecentBatches
@@ -23,6 +24,7 @@ class StreamState:
         "_hidden",
         "_numbered",
         "_unstored",
+        "_unwritten",
         "end",
         "epoch",
         "hidden_bytes",
@@ -49,6 +51,9 @@ class StreamState:
         self._unstored: deque[EventBatch] = deque()
         self._hidden: deque[EventBatch] = deque()
         """Stored, but not shown."""
+        self._unwritten: BeginEpoch | None = None
+        """What the history was ordered to do, and could not: nothing more is stored before it is
+        ordered again."""
 
     @property
     def counter(self) -> Counter:
@@ -92,9 +97,21 @@ class StreamState:
             return None
         return batch.slice(max(batch.first, self.taken + 1), batch.last)
 
+    def go_on_with(self, batch: EventBatch, fx: Effects) -> bool:
+        """Hand the next batch of another proxy's numbering to the store; False if something is
+        missing before it. Where that cannot be had any more, the history begins anew with it."""
+        if self.taken < batch.first == self.resumes_at:
+            fx.begin_epoch(self.id, self.epoch, keeps=False, first=batch.first)
+        elif batch.first != self.taken + 1:
+            return False
+        self.take(batch)
+        fx.append(batch)
+        return True
+
     def store(self, seq: int) -> list[EventBatch]:
         """Everything up to `seq` is stored: what of it was not before. Where numbers are missing,
         the history has begun anew behind them, and what was stored before is gone from it."""
+        self._unwritten = None  # or nothing would have been stored
         stored: list[EventBatch] = []
         unstored = self._unstored
         before = self.stored
@@ -142,8 +159,33 @@ class StreamState:
             self.hidden_bytes -= unstored.pop().wire_size()
         self.taken = unstored[-1].last if unstored else self.stored
 
-    def restart(self, epoch: int) -> None:
-        """A new epoch begins: everything of the old one is void."""
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the history has yet to begin an epoch, and stores nothing before that."""
+        return self._unwritten is not None
+
+    def begin_epoch(self, epoch: int, fx: Effects, *, keeps: bool, aside: int = 0) -> None:
+        """Have the history go on in an epoch."""
+        order = BeginEpoch(self.id, epoch, keeps, aside).after(self._unwritten)
+        self._unwritten = None
+        fx.begin_epoch(self.id, order.epoch, keeps=order.keeps, aside=order.aside)
+
+    def not_begun(self, order: BeginEpoch) -> None:
+        """The history could not begin an epoch, or skip what cannot be had any more."""
+        if self._unwritten is not None or not order.skips:
+            self._unwritten = order.after(self._unwritten)
+
+    def begin_again(self, fx: Effects) -> None:
+        """Order once more what the history could not do. One that is to forget everything must not
+        forget what a later order has made room for."""
+        order = self._unwritten
+        if order is not None and (order.keeps or not self.taken):
+            self.begin_epoch(self.epoch, fx, keeps=order.keeps, aside=order.aside)
+
+    def restart(self, epoch: int, fx: Effects, aside: int = 0) -> None:
+        """A new epoch begins: everything of the old one is void, and its history is forgotten, or
+        set aside from a number on."""
+        self.begin_epoch(epoch, fx, keeps=False, aside=aside)
         self.epoch = epoch
         self.end = self.stored = self.taken = 0
         self.recent.clear()

@@ -220,10 +220,10 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
     ),
     PlantedBug(
         name="retention-buried",
-        file=f"{_SPRINKLER}/proxy.py",
-        old="fx.begin_epoch(stream, state.epoch, keeps=False, first=news.first)",
-        new="gap = EventBatch.build(stream, state.taken + 1, [], seqs=[], last=news.first - 1, "
-        "epoch=state.epoch); state.take(gap); fx.append(gap)",
+        file=f"{_SPRINKLER}/states.py",
+        old="fx.begin_epoch(self.id, self.epoch, keeps=False, first=batch.first)",
+        new="gap = EventBatch.build(self.id, self.taken + 1, [], seqs=[], last=batch.first - 1, "
+        "epoch=self.epoch); self.take(gap); fx.append(gap)",
         description="another region's proxy buries what retention has dropped before it had it",
         within=50,
     ),
@@ -234,6 +234,14 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         new="if message.epoch != state.epoch and start:",
         description="an agent that asks for what retention has dropped is not told so",
         within=50,
+    ),
+    PlantedBug(
+        name="forget-refused-epoch",
+        file=f"{_SPRINKLER}/moving/tenant.py",
+        old="state.not_begun(order)",
+        new="pass",
+        description="an epoch that a disk could not begin is not ordered again",
+        within=300,
     ),
     *CHAIN_BUGS,
 )

@@ -128,6 +128,14 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
         within=300,
     ),
     PlantedBug(
+        name="damaged-wins",
+        file=f"{_CHAIN}/resuming.py",
+        old="return min(told, key=lambda replica: self._lacks(replica, told, synced), default=0)",
+        new="return told[0] if told else 0",
+        description="of replicas that were all started again the first goes on, whatever it lost",
+        within=100,
+    ),
+    PlantedBug(
         name="new-owner-forgets",
         file=f"{_SPRINKLER}/moving/tenant.py",
         old="self._publications.own(state, self._known.numbers(state.id))",
