@@ -194,7 +194,7 @@ def test_all_replicas_are_killed_and_started_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("all_but_one", [False, True])
 def test_all_are_started_again_and_a_bit_has_flipped(tmp_path: Path, all_but_one: bool) -> None:
-    """In the head, or in all but the tail: nobody forgets what others have."""
+    """A damaged head, or all damaged but the tail, must not make the others forget events."""
     with LocalGeoplex(chained(tmp_path)) as local:
         eventually(lambda: is_whole(local))
         load = Load(local.address("us"))

@@ -236,9 +236,9 @@ class Effects:
     def begin_epoch(
         self, stream: int, epoch: int, *, keeps: bool, first: int = 1, aside: int = 0
     ) -> None:
-        """Have the stream's history go on in `epoch`, with what is there, or without and with
-        `first` as its next number. Nothing else does that: a batch of another epoch is refused. If
-        it fails, `on_epoch_failed` says so, and what is appended behind it fails as well."""
+        """Make the stream's history go on in `epoch`, and keep its events, or forget them and take
+        `first` as its next number. A batch of any other epoch is refused. If the order fails,
+        `on_epoch_failed` is called, and everything appended after it fails as well."""
         self.operations.append(BeginEpoch(stream, epoch, keeps, first, aside))
 
     def release(self, stream: int, seq: int) -> None:

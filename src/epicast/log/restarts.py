@@ -1,4 +1,4 @@
-"""What a node makes of a history it has opened again, and of what it is told to write to it.
+"""Rules for writing to a history, and for judging one that was opened again.
 
 The same rules for files, memory and simulated disks: whoever keeps histories uses these.
 """
@@ -72,8 +72,8 @@ def _begin(history: History, order: BeginEpoch) -> list[str]:
 
 
 def to_be_told(writes: Sequence[Write]) -> Iterator[Write]:
-    """Of writes of one stream that were not carried out, those that whoever asked is told of: each
-    order to begin an epoch, and the first of batches that follow one another, for all of them."""
+    """Select, from the failed writes of one stream, those that the protocol is told of: each order
+    to begin an epoch, and the first of several consecutive batches."""
     told = False
     for each in writes:
         is_order = isinstance(each, BeginEpoch)

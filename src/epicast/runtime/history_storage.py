@@ -293,8 +293,8 @@ class HistoryStorage:
 
     def _note_set_aside(self, stream: int, first: int, names: list[str]) -> None:
         log.warning(
-            "stream %d goes on without what this node had from %d on, which others may lack; it is "
-            "set aside in %s: %s. Nothing reads it: see what is in it, then remove it",
+            "stream %d goes on without this node's events from %d on, which others may lack; they "
+            "are set aside in %s: %s. Check whether they are needed, then remove these files",
             stream, first, self._stores[stream].folder, ", ".join(names),
         )  # fmt: skip
 

@@ -141,7 +141,7 @@ class SimDisk:
         self._saved.update(values)
 
     def take_failures(self) -> list[tuple[Write, str]]:
-        """What of the commit synced last could not be written after all, and why."""
+        """Return the writes of the last commit that failed, with the reasons, and forget them."""
         failures, self._failures = self._failures, []
         return failures
 

@@ -169,7 +169,7 @@ class OperationRunner:
             self._sim.stimulate(node, "on_append_failed", write.stream, write.first, reason)
 
     def _give_up(self, node: SimNode, commit: Commit) -> None:
-        """What waited for writes that have failed is not done."""
+        """Drop the sends and deliveries that waited for a commit that has failed."""
         for _ in commit.afterwards:
             self._sim.note_drop(node, 0, "append failed", 0)
 

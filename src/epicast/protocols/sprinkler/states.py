@@ -52,8 +52,8 @@ class StreamState:
         self._hidden: deque[EventBatch] = deque()
         """Stored, but not shown."""
         self._unwritten: BeginEpoch | None = None
-        """What the history was ordered to do, and could not: nothing more is stored before it is
-        ordered again."""
+        """The order to begin an epoch that the history could not carry out, if any. Nothing more is
+        stored until the order is given again."""
 
     @property
     def counter(self) -> Counter:

@@ -196,8 +196,8 @@ def draw_moves(
 def draw_disk_trouble(
     rng: Random, on_files: Mapping[str, int], within: tuple[int, int]
 ) -> tuple[Fault, ...]:
-    """What can only happen to regions that keep files, of which `on_files` tells how many replicas
-    each has: in every second run that has some."""
+    """Draw faults of regions that keep files, in about half of the runs. `on_files` has the number
+    of replicas by region."""
     if not on_files or rng.random() < 0.5:
         return ()
     begin, end = within

@@ -122,7 +122,7 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         name="no-doubt",
         file=f"{_SPRINKLER}/replica.py",
-        old="if state.epoch == 0 or (state.id in self._doubtful and self._is_alone()):",
+        old="if state.epoch == 0 or state.id in doubtful:",
         new="if state.epoch == 0:",
         description="the last replica goes on in the same epoch although it may have lost events",
         within=300,

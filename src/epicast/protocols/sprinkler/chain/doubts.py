@@ -1,4 +1,4 @@
-"""Streams of which a replica may lack events at the end that others have seen."""
+"""Streams whose history on this replica may lack events that others have seen."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _SAVED = "doubts"
 
 
 class Doubts:
-    """Kept on disk until the replica is let in with everything, or has begun another epoch: of what
-    was lost once, files that are opened a second time say nothing any more."""
+    """Notes of streams that may lack events. They are kept on disk until the replica has joined the
+    chain or begun a new epoch, because files report a loss only the first time they are opened."""
 
     def __init__(self) -> None:
         self._epochs: Mapping[int, int] = {}
@@ -21,8 +21,8 @@ class Doubts:
         self._vouched: Set[int] = frozenset()
 
     def recall(self, recovered: Recovered, fx: Effects) -> None:
-        """Take up what was noted and what has just been found. Where another epoch has begun since,
-        there is nothing to doubt."""
+        """Restore the saved notes and add what opening the files has found. A note is dropped if
+        its stream has begun a newer epoch since."""
         saved = recovered.saved.get(_SAVED)
         noted = msgspec.msgpack.decode(saved, type=dict[int, int]) if saved is not None else {}
         epochs = recovered.epochs
@@ -34,13 +34,14 @@ class Doubts:
         return stream in self._epochs
 
     def vouch(self, unsure: Collection[int]) -> None:
-        """Of streams that are not among `unsure`, a replica that is sure of its own has no more."""
+        """Trust this replica's history of every stream except `unsure`: another replica, which
+        knows that its own history is complete, has no more events than this one."""
         self._vouched = self._epochs.keys() - set(unsure)
 
     def settle(self, owned: Collection[int], *, is_alone: bool, fx: Effects) -> set[int]:
-        """This replica becomes the head: the streams that have to go on in another epoch, since
-        nobody has what this replica has lost. The note of these is void once that is on the disk,
-        the note of others now."""
+        """Return the streams that the new head must continue in a new epoch, because it may have
+        lost events that no other replica has. Their notes stay on disk until the new epoch is
+        written; all other notes are removed."""
         doubtful = self._epochs.keys() - self._vouched
         noted = {s: epoch for s, epoch in self._epochs.items() if s in doubtful and s in owned}
         self._keep(noted, fx)
@@ -48,7 +49,7 @@ class Doubts:
         return set(doubtful) if is_alone else set()
 
     def forget(self, fx: Effects) -> None:
-        """The replica was let in with all that was ever shown."""
+        """Remove all notes: the replica has joined the chain, so it lacks nothing."""
         self._keep({}, fx)
 
     def _keep(self, epochs: Mapping[int, int], fx: Effects) -> None:

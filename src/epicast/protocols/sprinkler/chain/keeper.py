@@ -242,9 +242,9 @@ class Keeper:
     def tell(
         self, now: int, places: Sequence[Place], synced: frozenset[int], fx: Effects
     ) -> Collection[int]:
-        """Tell other members that were started again how far this one is in the region's own
-        streams, of which `synced` promise to be on disk. The streams of which it may lack what was
-        shown, as far as is known."""
+        """Tell the other restarted members how long this replica's histories are. `synced` are the
+        streams with `ack = "disk"`. Return the streams of which this replica may lack events that
+        were shown."""
         if not self._may_resume:
             return ()
         self._synced = synced
@@ -256,8 +256,8 @@ class Keeper:
         return self.candidates.doubts(self._me, self.present(now))
 
     def _patience(self, now: int, was: int) -> int | None:
-        """How long to wait for other members, now that all that are heard of were started again;
-        None while one of them is to go on instead."""
+        """Return how long this restarted replica waits for other members before it goes on alone,
+        or None while another restarted member should go on instead."""
         present = self.present(now)
         if len(present) == 1 == len(self.chain.members):
             return 0
@@ -270,7 +270,7 @@ class Keeper:
         return times * self._config.resume_after_ns
 
     def returned(self, now: int) -> list[NodeId]:
-        """Other members that were started again and are heard of."""
+        """Return the other members that have restarted and sent a beat recently."""
         found = []
         for member in self.chain.members:
             incarnation, at = self._heard.get(member.id, (0, 0))
@@ -280,7 +280,8 @@ class Keeper:
         return found
 
     def present(self, now: int) -> list[NodeId]:
-        """Members that were started again, of which it is known what they have; this one, too."""
+        """Return the restarted members that have told how long their histories are, and this
+        one."""
         returned, epoch = self.returned(now), self.chain.epoch
         return [
             each.id

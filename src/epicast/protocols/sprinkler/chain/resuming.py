@@ -1,8 +1,8 @@
-"""Who goes on when every member of a chain was started again.
+"""Choosing the replica that continues a chain after all its members have restarted.
 
-All of them had everything that was ever shown, but any of them may have lost part of it since, and
-know it or not. So each tells the others how far its histories are. The one that lacks least of what
-any of them has goes on, and the others join it.
+Every member once had all events that were shown, but any of them may have lost some since, with or
+without noticing. So each restarted member tells the others how long its histories are. The replica
+that lacks the fewest events goes on alone, and the others join it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def extent(place: Place) -> Extent:
 
 
 class Told(Struct, frozen=True):
-    """What a replica that was started again has told."""
+    """What a restarted replica has said about its histories."""
 
     incarnation: int
     chain_epoch: int
@@ -47,9 +47,9 @@ class Candidates:
         )  # fmt: skip
 
     def best(self, among: Sequence[NodeId], synced: Collection[int]) -> NodeId:
-        """Who is to go on, of replicas in the order of the chain; 0 if none has told anything. Of
-        the streams that promise to be on disk (`synced`), whoever doubts none has everything that
-        was shown. Among those it is who lacks the fewest events that others have."""
+        """Return the replica that should go on, or 0 if none of them has told anything. Replicas
+        that doubt no stream with `ack = "disk"` (`synced`) come first, because they have all events
+        that were shown; then those that lack the fewest events; then the order of the chain."""
         told = [replica for replica in among if replica in self._told]
         return min(told, key=lambda replica: self._lacks(replica, told, synced), default=0)
 
@@ -69,8 +69,8 @@ class Candidates:
         return max(extent(place) for place in places if place is not None)
 
     def doubts(self, replica: NodeId, among: Sequence[NodeId]) -> set[int]:
-        """Streams of which a replica may lack what was shown: it says so itself, and none that is
-        sure to lack nothing is known to have no more."""
+        """Return the streams of which a replica may lack events that were shown. It says so itself,
+        and every replica without doubts about the stream has more of it."""
         told = self._told.get(replica)
         return {
             stream
