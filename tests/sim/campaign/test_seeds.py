@@ -35,7 +35,7 @@ def test_chains_that_once_failed(seed):
 
 @pytest.mark.parametrize("kind", ["streams", "chains"])
 def test_much_happens_in_a_run(kind):
-    verdict = CampaignRun(plan_of(16, kind)).run()
+    verdict = CampaignRun(plan_of(17, kind)).run()
     assert not verdict.failure
     assert verdict.acknowledged > 100
     assert verdict.delivered > verdict.acknowledged
