@@ -118,6 +118,16 @@ def test_a_refusal_for_good_leaves_the_numbers_of_the_others_alone():
     assert sent(box) == [(STREAM, 7, 3)]
 
 
+def test_whoever_comes_back_leaves_out_what_was_refused():
+    box = outbox()
+    add(box, publication(4, 2), publication(9))
+    assert sent(box) == [(STREAM, 4, 3), (STREAM, 9, 3)]
+    assert list(published(box, (5, 50))) == [(4, 50)]
+    box.send_again(0)
+    assert sent(box) == [(STREAM, 9, 8)]
+    assert list(published(box, (9, 51))) == [(9, 51)]
+
+
 def test_a_refusal_in_the_middle():
     box = outbox()
     add(box, publication(1), publication(2), publication(3))

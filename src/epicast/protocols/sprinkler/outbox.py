@@ -1,6 +1,6 @@
 """The publisher's side: nothing is forgotten before it is answered, nothing arrives twice.
 
-Publications of one publisher to one stream form a lane: numbered without gaps, sent in order,
+Publications of one publisher to one stream form a lane: numbered by the publisher, sent in order,
 sent again from the oldest unanswered one after a reconnection, a refusal for lack of room, or a
 long silence. Each says up to where everything has been answered. So the owner, which takes nothing
 behind a gap, knows that what was refused for good will not come any more. No number is used twice,
@@ -38,10 +38,11 @@ class _Lane:
     __slots__ = ("allowance", "answered_at", "blocked", "next", "publisher", "stream", "to_send",
                  "waiting")  # fmt: skip
 
-    def __init__(self, stream: int, publisher: int, first: int) -> None:
+    def __init__(self, stream: int, publisher: int) -> None:
         self.stream = stream
         self.publisher = publisher
-        self.next = first
+        self.next = 1
+        """The lowest number that was not used here."""
         self.waiting: deque[_Waiting] = deque()
         self.answered_at = 0
         self.to_send = 0
@@ -79,13 +80,15 @@ class Outbox:
             key = (batch.stream, publication.publisher)
             lane = self._lanes.get(key)
             if lane is None:
-                lane = self._lanes[key] = _Lane(*key, publication.first)
+                lane = self._lanes[key] = _Lane(*key)
             count, size = batch.last - batch.first + 1, batch.wire_size()
             if not lane.waiting:
                 lane.answered_at = now
-            entry = _Waiting(publication, lane.next, lane.next + count - 1, size)
-            lane.next += count
-            lane.waiting.append(entry)
+            # Numbers may be left out, as a publisher that was started again leaves out those of
+            # refused events. None is used twice.
+            first = max(lane.next, publication.first)
+            lane.next = first + count
+            lane.waiting.append(_Waiting(publication, first, first + count - 1, size))
             lane.to_send += 1
             self._events += count
             self._bytes += size
