@@ -20,7 +20,7 @@ RUNS = 3
 
 
 def test_what_was_refused_shifts_no_numbers(tmp_path: Path) -> None:
-    """After each start the owner refuses the second batch: the others are stored, all of them."""
+    """The owner refuses the second batch after each start, and stores all others."""
     seen = 0
 
     def admit(_: StreamInfo, __: EventBatch) -> str:

@@ -1,14 +1,27 @@
-"""What a proxy refuses to number: it would be refused by every history, in every region."""
+"""Refuse publications that no history would store, before a proxy numbers them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol as Interface
 
 import numpy as np
 
 from epicast.core import EventBatch, EventKind
-from epicast.log import GcPolicy, PredicateError, split_gc_payload
-from epicast.protocols.sprinkler import StreamInfo
+from epicast.log.errors import PredicateError
+from epicast.log.policy import GcPolicy
+from epicast.log.predicate import split_gc_payload
+
+
+class Admitting(Interface):
+    """A stream, as far as its events are checked."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def max_key_bytes(self) -> int: ...
 
 
 class Admission:
@@ -18,12 +31,12 @@ class Admission:
     def __init__(self, policies: Mapping[int, GcPolicy]) -> None:
         self._policies = policies
 
-    def __call__(self, info: StreamInfo, batch: EventBatch) -> str:
-        """What is wrong; empty if nothing is."""
+    def __call__(self, info: Admitting, batch: EventBatch) -> str:
+        """Return what is wrong with a publication, or an empty string."""
         problem = _long_key(info, batch)
         return problem if problem or batch.only_data else self._bad_kind(info, batch)
 
-    def _bad_kind(self, info: StreamInfo, batch: EventBatch) -> str:
+    def _bad_kind(self, info: Admitting, batch: EventBatch) -> str:
         kinds = batch.kinds
         payloads = batch.payloads()
         for row in np.flatnonzero(kinds).tolist():
@@ -37,7 +50,7 @@ class Admission:
         return ""
 
 
-def _long_key(info: StreamInfo, batch: EventBatch) -> str:
+def _long_key(info: Admitting, batch: EventBatch) -> str:
     if batch.payload_bytes <= info.max_key_bytes:
         return ""  # also if there are no rows at all
     longest = batch.longest.key
