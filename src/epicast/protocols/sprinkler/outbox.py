@@ -6,6 +6,10 @@ long silence. Each says up to where everything has been answered. So the owner, 
 behind a gap, knows that what was refused for good will not come any more. No number is used twice,
 whatever copies of a publication are still under way; and what was sent more than once is not given
 up because one copy could not be stored.
+
+A refused publication leaves a gap in its lane. What lies behind the gap is sent once everything
+before it has been answered: the owner would refuse it sooner. What was sent behind the gap before
+that was known is refused as well, which says nothing about later copies.
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ class _Waiting(Struct, gc=False):
     """How often it was sent,"""
     unstored: int = 0
     """and how often the answer was that it could not be stored."""
+    gaps: int = 0
+    """Copies that are lost, or were refused because something before them was missing."""
 
 
 class _Lane:
@@ -52,6 +58,11 @@ class _Lane:
         with every round of answers."""
         self.blocked = False
         """There was no room a moment ago."""
+
+    @property
+    def first_to_send(self) -> int:
+        """The lowest number that is not under way."""
+        return self.waiting[-self.to_send].first if self.to_send else self.next
 
 
 class Outbox:
@@ -98,9 +109,12 @@ class Outbox:
         room = self._rooms.left(proxy, fx)
         for lane in self._lanes.values():
             while lane.to_send and not lane.blocked:
-                if len(lane.waiting) - lane.to_send >= lane.allowance:
+                under_way = len(lane.waiting) - lane.to_send
+                if under_way >= lane.allowance:
                     break
-                entry = lane.waiting[-lane.to_send]
+                entry = lane.waiting[under_way]
+                if under_way and entry.first > lane.waiting[under_way - 1].last + 1:
+                    break
                 if not self._rooms.fitting(proxy, (entry.publication.batch,), room):
                     return
                 room -= entry.size + MESSAGE_BYTES
@@ -116,7 +130,7 @@ class Outbox:
     def send_again(self, now: int) -> None:
         """Whatever was sent may be lost: everything unanswered is to be sent once more."""
         for lane in self._lanes.values():
-            self._send_lane_again(now, lane)
+            self._repeat_lane(now, lane)
             lane.blocked = False
 
     def repeat_overdue(self, now: int) -> None:
@@ -128,7 +142,7 @@ class Outbox:
             if lane.to_send < len(lane.waiting) and lane.answered_at <= oldest
         ]
         for lane in overdue:
-            self._send_lane_again(now, lane)
+            self._repeat_lane(now, lane)
 
     def unblock(self) -> None:
         """Some time has passed: there may be room again."""
@@ -156,13 +170,17 @@ class Outbox:
         lane = self._lanes.get((message.stream, message.publisher))
         if lane is None or not lane.waiting or message.last < lane.waiting[0].first:
             return False
+        refused = next((w for w in lane.waiting if w.first <= message.first <= w.last), None)
+        if refused is not None and message.code == RefusalCode.GAP:
+            refused.gaps += 1
+            if refused.gaps < refused.copies or refused.first >= lane.first_to_send:
+                return False  # another copy is under way, or will be
         if message.code in (RefusalCode.BUSY, RefusalCode.GAP):
             if lane.to_send < len(lane.waiting):  # else it is one refusal of many
                 self._send_lane_again(now, lane)
                 lane.allowance = 1
                 lane.blocked = True
             return True
-        refused = next((w for w in lane.waiting if w.first <= message.first <= w.last), None)
         if refused is not None and message.code == RefusalCode.STORAGE:
             refused.unstored += 1
             if refused.unstored < refused.copies:
@@ -173,6 +191,12 @@ class Outbox:
             fx.refuse(refused.publication, f"{message.code.name}: {message.detail}")
             self._send_lane_again(now, lane)  # what is behind it was not taken
         return False
+
+    def _repeat_lane(self, now: int, lane: _Lane) -> None:
+        """Send everything again: the copies sent before are lost."""
+        for entry in lane.waiting:
+            entry.gaps = entry.copies
+        self._send_lane_again(now, lane)
 
     def _send_lane_again(self, now: int, lane: _Lane) -> None:
         lane.answered_at = now

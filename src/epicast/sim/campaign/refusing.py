@@ -16,6 +16,8 @@ from epicast.sim.campaign.faults import Fault, KillEdge
 from epicast.sim.campaign.plan import MS, Plan, PlannedEdge, PlannedRegion, PlannedStream
 
 _NEVER_NS = 1 << 62
+_MOST_REFUSED = 40
+"""The most refusals of a publisher, on average. What follows a refusal waits for a round trip."""
 _TENS = 3
 """Publishers are refused in every third ten of seeds."""
 
@@ -72,7 +74,7 @@ def refuse(rng: Random, edges: tuple[PlannedEdge, ...], within: tuple[int, int])
                 plan,
                 burst=burst,
                 every_ns=plan.every_ns * burst,
-                unsound_share=rng.choice((0.05, 0.2)),
+                unsound_share=min(rng.choice((0.05, 0.2)), _MOST_REFUSED * plan.every_ns / end),
                 forbidden=tuple(forbidden),
             )
         found.append(structs.replace(edge, publishing=plan))
