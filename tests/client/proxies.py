@@ -1,7 +1,7 @@
 """A proxy with real history in the test's own loop, and what can happen to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -9,6 +9,7 @@ from epicast.core import Peer
 from epicast.deployment import node_id_of, stream_id
 from epicast.log import GcPolicy
 from epicast.protocols.sprinkler import Proxy, ProxyConfig, ProxyPlan, StreamInfo
+from epicast.protocols.sprinkler.publications import Admit
 from epicast.runtime import NodeDriver
 from epicast.runtime.history_storage import HistoryStorage, StreamStore
 
@@ -26,9 +27,17 @@ STREAMS = (stream("prices"), stream("invalidations", latest_per_key=True))
 class EmbeddedProxy:
     """Can be stopped and started again, with or without what it has stored."""
 
-    def __init__(self, port: int = 0, config: ProxyConfig = QUICK) -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        config: ProxyConfig = QUICK,
+        streams: Sequence[StreamInfo] = STREAMS,
+        admit: Admit | None = None,
+    ) -> None:
         self.port = port
         self._config = config
+        self._streams = tuple(streams)
+        self._admit = admit
         self._storage = self._new_storage()
         self._driver: NodeDriver | None = None
 
@@ -38,7 +47,7 @@ class EmbeddedProxy:
                 info.id: StreamStore(
                     policy=GcPolicy(latest_per_key=info.latest_per_key), owned=True
                 )
-                for info in STREAMS
+                for info in self._streams
             }
         )
 
@@ -52,9 +61,8 @@ class EmbeddedProxy:
         self._driver = NodeDriver(node_id_of(REGION), "127.0.0.1", self.port, storage=self._storage)
         peer: Peer = await self._driver.listen()
         self.port = peer.port
-        proxy = Proxy(
-            peer, self._config, Random(1), plan=ProxyPlan(REGION, STREAMS, ()), admit=None
-        )
+        plan = ProxyPlan(REGION, self._streams, ())
+        proxy = Proxy(peer, self._config, Random(1), plan=plan, admit=self._admit)
         await self._driver.start(proxy)
 
     async def stop(self) -> None:
@@ -64,8 +72,10 @@ class EmbeddedProxy:
 
 
 @asynccontextmanager
-async def embedded_proxy() -> AsyncIterator[EmbeddedProxy]:
-    proxy = EmbeddedProxy()
+async def embedded_proxy(
+    streams: Sequence[StreamInfo] = STREAMS, admit: Admit | None = None
+) -> AsyncIterator[EmbeddedProxy]:
+    proxy = EmbeddedProxy(streams=streams, admit=admit)
     await proxy.start()
     try:
         yield proxy

@@ -406,7 +406,9 @@ def test_a_refused_part_fails_the_whole_call_with_its_reason() -> None:
     run(main)
 
 
-def test_numbers_for_a_restart_leave_out_what_was_refused() -> None:
+def test_a_refused_event_keeps_its_number() -> None:
+    """A publisher that came back with it would be taken for one that repeats itself."""
+
     async def main() -> None:
         world = World()
         prices = world.node.stream("prices", first_sequence=101)
@@ -417,7 +419,15 @@ def test_numbers_for_a_restart_leave_out_what_was_refused() -> None:
         await turns()
         assert world.driver.published[0].first == 101
         world.refuse("STORAGE: full")
-        assert prices.next_sequence == 101
+        assert prices.next_sequence == 103
+        assert world.node.statistics()["refused_events"] == 2
+        with pytest.raises(PublishRefused):
+            await prices.flush()
+        prices.publish_nowait(b"3")
+        assert prices.next_sequence == 104
+        await turns()
+        assert world.driver.published[1].first == 103
+        world.acknowledge()
         await world.node.close()
 
     run(main)

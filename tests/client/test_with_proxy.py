@@ -16,6 +16,7 @@ from epicast.runtime import NodeDriver
 from tests.client.fakes import run
 from tests.client.proxies import embedded_proxy, eventually
 
+_THREE = (b"1", b"2", b"3")
 BOTH = pytest.mark.parametrize("agent", [True, False])
 
 
@@ -190,6 +191,51 @@ def test_the_same_publisher_is_recognised_after_its_own_restart() -> None:
                 items = await take(prices.subscribe(after=0), 4)
                 assert payloads(items) == [b"1", b"2", b"3", b"4"]
                 assert (await prices.head()).seq == 4
+
+    run(main)
+
+
+def test_whoever_comes_back_behind_a_refusal_is_not_taken_for_a_repetition() -> None:
+    async def main() -> None:
+        async with embedded_proxy() as proxy:
+            saved = None
+            for run_of_it in (b"a", b"b", b"c"):
+                async with epicast.connect(proxy.address, publisher=777, agent=False) as node:
+                    prices = node.stream("prices", first_sequence=saved)
+                    await prices.publish_many([run_of_it + b"1", run_of_it + b"2"])
+                    refused = asyncio.ensure_future(prices.publish(b"no", level="regions=7"))
+                    await asyncio.sleep(0)
+                    await prices.publish(run_of_it + b"3")
+                    with pytest.raises(epicast.PublishRefused, match="LEVEL"):
+                        await refused
+                    saved = prices.next_sequence
+            async with epicast.connect(proxy.address, agent=False) as node:
+                subscription = node.stream("prices").subscribe(after=0)
+                expected = [name + number for name in (b"a", b"b", b"c") for number in _THREE]
+                assert payloads(await take(subscription, 9)) == expected
+                assert (await node.stream("prices").head()).seq == 9
+
+    run(main)
+
+
+def test_a_refused_event_cannot_be_published_again_under_its_number() -> None:
+    """Rows of a file, the numbers of which are those of the rows: the second is refused, and not
+    acknowledged as if it were a repetition when it is tried again."""
+
+    async def main() -> None:
+        async with embedded_proxy() as proxy:
+            async with epicast.connect(proxy.address, publisher=5, agent=False) as node:
+                prices = node.stream("prices")
+                await prices.publish(b"row 1")
+                with pytest.raises(epicast.PublishRefused, match="LEVEL"):
+                    await prices.publish(b"row 2", level="regions=7")
+                await prices.publish(b"row 3")
+            async with epicast.connect(proxy.address, publisher=5, agent=False) as node:
+                prices = node.stream("prices", first_sequence=2)
+                with pytest.raises(epicast.PublishRefused, match=r"number 2 of publisher 5.*4 on"):
+                    await prices.publish(b"row 2")
+                await prices.publish(b"row 3")  # this one is there
+                assert await prices.publish(b"row 2") == 3
 
     run(main)
 

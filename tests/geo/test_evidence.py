@@ -65,6 +65,9 @@ async def use(address: str, far: str, folder: Path) -> None:
         prices = near_node.stream("prices")
         for number in range(50):
             await prices.publish_many([b"p%d" % number] * 7, [b"key %d" % k for k in range(7)])
+            if number == 20:  # what is refused keeps its number, in every log
+                with pytest.raises(epicast.PublishRefused):
+                    await prices.publish(b"no", level="regions=7")
         await prices.collect('key == "key 3"')
         await far_node.stream("prices").publish_many([b"from afar"] * 3, [b"x"] * 3)
         last = await prices.publish(b"end", b"end")

@@ -52,7 +52,8 @@ class PublishRefused(EpicastError):
 
 
 class PublishForbidden(PublishRefused):
-    """The identity of this node has no right to publish to the stream; nothing was stored."""
+    """Raised when the identity of this node has no right to publish to the stream. Nothing was
+    stored, unless it lost the right while a copy of the publication was on its way."""
 
 
 class WatermarkFileError(EpicastError):

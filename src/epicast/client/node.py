@@ -155,6 +155,7 @@ class Node:
             "reattached": self._reattached,
             "open_subscriptions": len(self._feeds),
             "unacknowledged_events": sum(s.unacknowledged for s in self._streams.values()),
+            "refused_events": sum(s.refused for s in self._streams.values()),
         }
 
     # -- life ------------------------------------------------------------------------------------

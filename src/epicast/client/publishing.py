@@ -18,6 +18,7 @@ from epicast.client.tickets import Ticket, Waiter
 from epicast.core import Config, ConfigError, EpicastError, EventBatch, EventKind
 from epicast.core.ranges import MAX_SEQ
 from epicast.protocols.sprinkler.messages import StreamInfo
+from epicast.protocols.sprinkler.numbering import PublisherNumbers
 from epicast.runtime.waiting import Bell, Outcome
 
 _NO_KEY = b""
@@ -67,8 +68,8 @@ class PublishingStream:
         self._unsent = first_sequence
         """The publisher's number of the first event in `_blocks`."""
         self._blocks: list[EventBatch] = []
-        self._next = first_sequence
-        """The publisher's number of the first event in `_payloads`, which come behind `_blocks`."""
+        self._numbers = PublisherNumbers(first_sequence)
+        """Given to events as they come into `_blocks`; those in `_payloads` come behind."""
         self._payloads: list[bytes] = []
         self._keys: list[bytes] = []
         self._waiters: list[Waiter] = []
@@ -82,8 +83,6 @@ class PublishingStream:
         self._counted = 0
         self._counted_bytes = 0
         """Bytes of keys and payloads of the first `_counted` events in `_payloads`."""
-        self._refused = 0
-        """Events whose numbers those behind them have taken over."""
         self._max_key = info.max_key_bytes
         self._quick_payload = self._quick_key = 0
         """Sizes for which there is room up to `_limit`: such events are not counted one by one."""
@@ -156,7 +155,7 @@ class PublishingStream:
         else:
             if len(self._payloads) >= self._limit:
                 self._hand_over()
-            number = self._next + len(self._payloads)
+            number = self.next_sequence
             self._waiters.append(Waiter(number, number, outcome))
             self._gather(payload, key)
         return await outcome.wait()
@@ -217,7 +216,7 @@ class PublishingStream:
         """Until everything published so far is acknowledged; raises the first refusal of what was
         published without waiting."""
         self._hand_over()
-        end = self._next
+        end = self._numbers.next
         while self._tickets and next(iter(self._tickets)) < end:
             await self._progress.wait()
         self._raise_refusal()
@@ -246,9 +245,18 @@ class PublishingStream:
 
     @property
     def next_sequence(self) -> int:
-        """The publisher's own number of the next event: what to save, together with the publisher
-        id, for `first_sequence` after a restart."""
-        return self._next + len(self._payloads) - self._refused
+        """The publisher's own number of the next event, for `first_sequence` after a restart.
+
+        Save it with the publisher id, and before anything is published under a higher number:
+        what is published again under a number that was used is taken for a repetition. Refused
+        events keep their numbers.
+        """
+        return self._numbers.next + len(self._payloads)
+
+    @property
+    def refused(self) -> int:
+        """Events the owner has refused so far."""
+        return self._numbers.refused
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -256,9 +264,8 @@ class PublishingStream:
         ticket = self._tickets.pop(first, None)
         if ticket is not None:
             if self._evidence is not None and ticket.evidence is not None:
-                number = first - self._refused  # what was refused left its numbers to the others
                 self._evidence.acknowledged(
-                    (self._info.id, epoch), self._outbox.publisher, number, ticket.count, seq,
+                    (self._info.id, epoch), self._outbox.publisher, first, ticket.count, seq,
                     ticket.evidence,
                 )  # fmt: skip
             self._forget(ticket)
@@ -268,7 +275,7 @@ class PublishingStream:
         ticket = self._tickets.pop(first, None)
         if ticket is None:
             return
-        self._refused += ticket.count
+        self._numbers.refused += ticket.count
         self._forget(ticket)
         ticket.fail(error)
         if not ticket.attended and self._refusal is None:
@@ -324,9 +331,9 @@ class PublishingStream:
         self._put_block(batch, None)
 
     def _put_block(self, batch: EventBatch, outcome: Outcome[int] | None) -> None:
-        first, self._next = self._next, self._next + batch.rows
+        first = self._numbers.take(batch.rows)
         if outcome is not None:
-            self._waiters.append(Waiter(first, self._next - 1, outcome))
+            self._waiters.append(Waiter(first, first + batch.rows - 1, outcome))
         self._blocks.append(batch)
         self._events += batch.rows
         self._bytes += batch.payload_bytes

@@ -12,7 +12,6 @@ from random import Random
 
 from epicast.core import COORDINATION_ID, AnyMessage, NodeId, Peer
 from epicast.deployment import Address, Geoplex
-from epicast.geo.admission import Admission
 from epicast.geo.alarms import AlarmStatus, described, maintenance_alarm
 from epicast.geo.coordinating import Coordination
 from epicast.geo.evidence import ProxyEvidence
@@ -23,6 +22,7 @@ from epicast.geo.status import ProxyStatus, StreamStatus, encode_status
 from epicast.geo.upkeep import Upkeep
 from epicast.geo.warming import warm_up
 from epicast.log import policy_of
+from epicast.log.admission import Admission
 from epicast.protocols.sprinkler import (
     Alarm,
     AlarmKind,

@@ -16,6 +16,7 @@ from epicast.core import COORDINATION_ID, Config, EventBatch, NodeId, Peer, Trac
 from epicast.core.sampling import derive_seed
 from epicast.deployment import Geoplex, Replica, node_id_of
 from epicast.log import GcPolicy, policy_of
+from epicast.log.admission import Admission
 from epicast.protocols.coordination import CoordinationConfig, CoordinationNode
 from epicast.protocols.sprinkler import (
     Agent,
@@ -35,6 +36,7 @@ from epicast.protocols.sprinkler import (
 )
 from epicast.protocols.sprinkler.moving.messages import MoveRequest
 from epicast.protocols.sprinkler.moving.operator import Operator
+from epicast.protocols.sprinkler.permits import Permit, permit_all
 from epicast.protocols.sprinkler.plans import Witness, nobody
 from epicast.sim.bandwidth import Bandwidth
 from epicast.sim.disk import SimDisk
@@ -66,10 +68,11 @@ class SimGeoplex:
         check_addresses: bool = False,
         trace: Trace | None = None,
         witness: Witness = nobody,
+        permit: Permit = permit_all,
     ) -> None:
         """`sync_ns` is what a proxy's disk takes; without `collects` histories keep everything,
         which is faster. `make_disk` gives a replica, by its name, another disk altogether.
-        `witness` is that of all replicas of chains."""
+        `witness` is that of all replicas of chains; `permit` that of all proxies and sidecars."""
         self.geoplex = geoplex
         self.regions = list(geoplex.regions)
         self.streams = {name: stream_info(geoplex, s) for name, s in geoplex.streams.items()}
@@ -90,6 +93,7 @@ class SimGeoplex:
         }
         self._placement[COORDINATION_ID] = len(self.regions)
         self._witness = witness
+        self._permit = permit
         self._contacts: dict[NodeId, list[Peer]] = {}
         self._operators = 0
         self.simulation = Simulation(
@@ -100,6 +104,7 @@ class SimGeoplex:
             trace=trace,
         )
         policies = {info.id: policy_of(info) for info in self.streams.values()}
+        self._admit = Admission(policies)
         self._make_disk, self._collects = make_disk, collects
         if any(region.is_chain for region in geoplex.regions.values()):
             self.coordination = self.simulation.add_node(
@@ -153,8 +158,11 @@ class SimGeoplex:
         plan = proxy_plan(self.geoplex, region)
         chain = chain_plan(self.geoplex, region)
         bandwidth, service = self._proxy_limits
+        make = partial(
+            _make_proxy, self.proxy_config, plan, chain, self._admit, self._permit, self._witness
+        )
         return self.simulation.add_node(
-            partial(_make_proxy, self.proxy_config, plan, chain, self._witness),
+            make,
             node_id=replica.id,
             disk=disk,
             bandwidth=bandwidth,
@@ -168,7 +176,7 @@ class SimGeoplex:
         return node
 
     def add_sidecar(self, region: str, name: str) -> SimNode:
-        node = self._attach(region, name, partial(_make_sidecar, self.agent_config))
+        node = self._attach(region, name, partial(_make_sidecar, self.agent_config, self._permit))
         self.agents[region].append(node)
         return node
 
@@ -251,12 +259,14 @@ class SimGeoplex:
 
 
 def _make_proxy(
-    config: ProxyConfig, plan: ProxyPlan, chain: ChainPlan | None, witness: Witness, node: Peer,
-    rng: Random,
+    config: ProxyConfig, plan: ProxyPlan, chain: ChainPlan | None, admit: Admission, permit: Permit,
+    witness: Witness, node: Peer, rng: Random,
 ) -> Proxy:  # fmt: skip
-    if chain is not None:
-        return ReplicaProxy(node, config, rng, plan=plan, chain=chain, witness=witness)
-    return MovableProxy(node, config, rng, plan=plan)
+    if chain is None:
+        return MovableProxy(node, config, rng, plan=plan, admit=admit, permit=permit)
+    return ReplicaProxy(
+        node, config, rng, plan=plan, chain=chain, admit=admit, permit=permit, witness=witness
+    )
 
 
 def _make_coordination(node: Peer, rng: Random) -> CoordinationNode:
@@ -271,8 +281,8 @@ def _make_agent(config: AgentConfig, node: Peer, rng: Random) -> Agent:
     return Agent(node, config, rng)
 
 
-def _make_sidecar(config: AgentConfig, node: Peer, rng: Random) -> Sidecar:
-    return Sidecar(node, config, rng)
+def _make_sidecar(config: AgentConfig, permit: Permit, node: Peer, rng: Random) -> Sidecar:
+    return Sidecar(node, config, rng, permit=permit)
 
 
 def _make_client(config: ClientConfig, node: Peer, rng: Random) -> Client:

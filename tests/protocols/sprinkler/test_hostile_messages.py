@@ -22,8 +22,8 @@ from epicast.core import (
     WireError,
 )
 from epicast.core.ranges import MAX_SEQ
-from epicast.geo.admission import Admission
 from epicast.log import GcPolicy, gc_payload, parse
+from epicast.log.admission import Admission
 from epicast.log.recent import FilteredBuffer
 from epicast.protocols.coordination import View, ViewEntry
 from epicast.protocols.reinforcement.messages import ViewExchange

@@ -118,6 +118,15 @@ def test_a_refusal_for_good_leaves_the_numbers_of_the_others_alone():
     assert sent(box) == [(STREAM, 7, 3)]
 
 
+def test_whoever_comes_back_leaves_out_what_was_refused():
+    box = outbox()
+    add(box, publication(4, 2), publication(9))
+    assert sent(box) == [(STREAM, 4, 3)]
+    assert list(published(box, (5, 50))) == [(4, 50)]
+    assert sent(box) == [(STREAM, 9, 8)]
+    assert list(published(box, (9, 51))) == [(9, 51)]
+
+
 def test_a_refusal_in_the_middle():
     box = outbox()
     add(box, publication(1), publication(2), publication(3))
@@ -125,6 +134,39 @@ def test_a_refusal_in_the_middle():
     assert refused(box, 2, 2, RefusalCode.STORAGE) == (False, ["STORAGE: why"])
     assert list(published(box, (3, 9))) == [(1, 9), (3, 9)]
     assert box.unanswered == 0
+
+
+def test_what_is_behind_a_refusal_waits_until_everything_before_it_is_answered():
+    """The owner takes nothing behind a gap before it is told that the gap stays."""
+    box = outbox()
+    add(box, *(publication(number) for number in range(1, 6)))
+    assert len(sent(box)) == 5
+    assert refused(box, 3, 3, RefusalCode.INVALID) == (False, ["INVALID: why"])
+    assert firsts(box) == [1, 2]
+    for number in (4, 5):  # refused as well, before their publisher knew
+        assert refused(box, number, number, RefusalCode.GAP) == (False, [])
+    assert firsts(box) == []
+    assert list(published(box, (2, 20))) == [(1, 20), (2, 20)]
+    assert sent(box) == [(STREAM, 4, 3), (STREAM, 5, 3)]
+    add(box, publication(6), publication(7))
+    assert refused(box, 5, 5, RefusalCode.INVALID) == (False, ["INVALID: why"])
+    assert firsts(box) == [4]
+
+
+def test_a_gap_is_believed_once_no_later_copy_can_be_taken():
+    box = outbox()
+    add(box, publication(1), publication(2), publication(3))
+    sent(box)
+    refused(box, 1, 1, RefusalCode.INVALID)
+    assert firsts(box) == [2, 3]
+    assert refused(box, 2, 2, RefusalCode.GAP) == (False, [])  # the first copy
+    assert refused(box, 2, 2, RefusalCode.GAP) == (True, [])  # and the second: something is lost
+    assert firsts(box) == []
+    box.unblock()
+    assert firsts(box) == [2]
+    box.send_again(0)  # all copies before are lost
+    assert firsts(box) == [2]
+    assert refused(box, 2, 2, RefusalCode.GAP) == (True, [])
 
 
 def test_a_refusal_comes_to_the_application_once():

@@ -74,6 +74,29 @@ def test_behind_what_was_refused_for_good_the_publisher_goes_on():
     assert isinstance(take(owned, publish(7, 2, settled=6)), EventBatch)
 
 
+def test_a_number_that_was_left_out_is_never_acknowledged():
+    owned = owner()
+    take(owned, publish(1, 3))
+    take(owned, publish(7, 2, settled=6))  # 4 to 6 were refused
+    take(owned, publish(10, 1, settled=9))  # and so was 9
+    for first, count, skipped in ((4, 3, 4), (6, 1, 6), (5, 4, 5), (1, 10, 4), (9, 5, 9)):
+        refusal = take(owned, publish(first, count, settled=first - 1))
+        assert code(refusal) == RefusalCode.INVALID
+        assert f"number {skipped} of publisher 99" in refusal.detail
+        assert "from 11 on" in refusal.detail
+    assert take(owned, publish(7, 2, settled=6)) is None  # a copy, acknowledged once it is stored
+    assert isinstance(take(owned, publish(4, 3, publisher=98, settled=3)), EventBatch)
+    assert isinstance(take(owned, publish(11, 1, settled=10)), EventBatch)
+
+
+def test_a_publisher_that_leaves_out_very_much_takes_no_more_memory():
+    owned = owner()
+    for number in range(1, 10_000, 2):
+        take(owned, publish(number, 1, settled=number - 1))
+    assert len(owned._skipped) < 1000
+    assert code(take(owned, publish(9_998, 1, settled=9_997))) == RefusalCode.INVALID
+
+
 def test_a_copy_is_acknowledged_once_what_it_is_a_copy_of_is_stored():
     owned = owner()
     take(owned, publish(1, 3))

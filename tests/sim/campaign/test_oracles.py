@@ -31,10 +31,10 @@ class Case:
         history.end = end
         self.oracles.on_opened(region, STREAM, history)
 
-    def published(self, first: int, count: int, **columns) -> EventBatch:
+    def published(self, first: int, count: int, *, is_sound: bool = True, **columns) -> EventBatch:
         payloads = columns.pop("payloads", [b"%d" % (first + at) for at in range(count)])
         batch = EventBatch.build(STREAM, first, payloads, **columns)
-        self.oracles.on_publish(PUBLISHER, batch)
+        self.oracles.on_publish(PUBLISHER, batch, is_sound=is_sound)
         return batch
 
     def stored(self, batch: EventBatch, first: int | None = None, epoch: int = EPOCH) -> EventBatch:
@@ -142,6 +142,34 @@ def test_refused_and_stored(case):
     case.stored(batch)
     with broken("was refused, and is stored"):
         case.oracles.on_refuse(Publication(PUBLISHER, 1, batch))
+
+
+def test_refused_and_stored_in_part(case):
+    batch = case.published(1, 5)
+    case.stored(batch.slice(1, 2))
+    with broken("was refused, and is stored"):
+        case.oracles.on_refuse(Publication(PUBLISHER, 1, batch))
+
+
+def test_a_right_that_was_withdrawn_says_nothing_of_earlier_copies(case):
+    batch = case.published(1, 1)
+    case.oracles.on_refuse(Publication(PUBLISHER, 1, batch), is_sure=False)
+    case.stored(batch)
+
+
+def test_what_has_to_be_refused_and_is_acknowledged(case):
+    batch = case.published(1, 2, is_sound=False)
+    case.stored(batch)
+    with broken("1..2 of .* had to be refused, and were acknowledged"):
+        case.acknowledge(batch, 2)
+
+
+def test_a_number_used_again_is_acknowledged_for_what_was_stored_before(case):
+    case.acknowledge(case.publish(1, 3), 3)
+    again = case.published(2, 3, payloads=[b"a", b"b", b"c"])
+    case.stored(again.slice(4, 4))
+    with broken("were acknowledged, but others were published before: keys or payloads"):
+        case.acknowledge(again, 4)
 
 
 def test_refused_and_stored_later(case):

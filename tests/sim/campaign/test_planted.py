@@ -55,7 +55,7 @@ def test_names_are_looked_up():
         named(["nonsense"])
 
 
-@pytest.mark.parametrize("name", ["ack-early", "show-unstable", "forget-sync"])
+@pytest.mark.parametrize("name", ["ack-early", "show-unstable", "forget-sync", "reuse-refused"])
 def test_it_is_caught(name: str):
     (bug,) = named([name])
     before = (PACKAGE / bug.file).read_bytes()

@@ -26,13 +26,8 @@ class Sending(Struct, frozen=True):
 
     @property
     def number(self) -> int:
-        """That of the first event that was not answered."""
+        """The number of the first event without an answer; refused events keep their numbers."""
         return 1 + self.acked + self.refused
-
-    @property
-    def sequence(self) -> int:
-        """That event's number as a publication: what was refused leaves its own to the next."""
-        return 1 + self.acked
 
 
 class Following(Struct, frozen=True):

@@ -91,7 +91,7 @@ class _Flow:
         self._board = board
         self._log = log
         self._at = board.sending(plan.number, index)
-        self._stream = node.stream(stream_of(regions[index]), first_sequence=self._at.sequence)
+        self._stream = node.stream(stream_of(regions[index]), first_sequence=self._at.number)
         self._keyed = keeps_keys(regions, regions[index])
         self._waiting: deque[Any] = deque()
         """Publications on their way, in order: number, and what became of them."""

@@ -4,6 +4,9 @@ A publisher numbers its own events of a stream. What it sends again is recognise
 acknowledged again; a gap is refused, because what is missing may still come. Nothing is
 acknowledged before it is stored the way the stream promises, and, because an acknowledgement speaks
 for everything before it, nothing before that came here, too: it may have asked for more.
+
+Numbers that a publisher has left out, as it does with those of refused events, are not used again:
+whatever comes under one later is refused, since to acknowledge it would be a lie.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from msgspec.structs import replace
 from epicast.core import EventBatch, NodeId, Run
 from epicast.protocols.sprinkler.messages import Publish, RefusalCode
 from epicast.protocols.sprinkler.states import StreamState
+
+_MOST_SKIPPED = 256
 
 
 class Pending(Struct, gc=False):
@@ -54,6 +59,8 @@ class Ownership:
         self._seen: dict[int, int] = {}
         """By publisher: up to where all it has no answer to has come here, whether it was stored
         before or not."""
+        self._skipped: deque[tuple[int, int, int]] = deque(maxlen=_MOST_SKIPPED)
+        """Publisher, first and last of the numbers left out most recently."""
 
     def take(
         self, wall: int, peer: NodeId, message: Publish, regions: int
@@ -72,6 +79,15 @@ class Ownership:
             return Refusal(RefusalCode.GAP, f"{expected} is expected next, not {first}")
         self._seen[publisher] = max(seen, last)
         if known is not None:
+            if first <= known and (skipped := self._skipped_among(publisher, first, last)):
+                detail = (
+                    f"number {skipped} of publisher {publisher} was left out, as that of a refused "
+                    f"event is, and numbers up to {known} were stored since: publish the event "
+                    f"under a new number, from {known + 1} on"
+                )
+                return Refusal(RefusalCode.INVALID, detail)
+            if first > known + 1:
+                self._skipped.append((publisher, known + 1, first - 1))
             if last <= known:
                 return self._again(peer, message, last, regions)
             if first <= known:
@@ -92,6 +108,15 @@ class Ownership:
             )
         )  # fmt: skip
         return numbered
+
+    def _skipped_among(self, publisher: int, first: int, last: int) -> int:
+        """The lowest number in a range that its publisher has left out; 0 if there is none."""
+        found = [
+            max(first, begin)
+            for who, begin, end in self._skipped
+            if who == publisher and begin <= last and end >= first
+        ]
+        return min(found, default=0)
 
     def observe(self, batch: EventBatch) -> None:
         """Somebody else has numbered these: whoever publishes them again is to be recognised, and
@@ -116,6 +141,7 @@ class Ownership:
         """Everything of the stream is void."""
         self._accepted, self._stable, self._seen = {}, {}, {}
         self._unstable.clear()
+        self._skipped.clear()
 
     def accepted(self) -> dict[int, int]:
         """The last number taken of each publisher, least recent first."""

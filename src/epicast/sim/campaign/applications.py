@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from epicast.core import EventBatch, EventKind
 from epicast.core.sampling import derive_seed
 from epicast.log import gc_payload, parse
+from epicast.protocols.sprinkler.numbering import PublisherNumbers
 from epicast.sim.campaign.plan import MS, PlannedEdge, Publishing
 from epicast.sim.campaign.truth import Broken
 from epicast.sim.campaign.watched import Session
@@ -17,6 +18,9 @@ from epicast.sim.node import SimNode
 if TYPE_CHECKING:
     from epicast.sim.campaign.world import World
 
+_NOWHERE = 1
+"""No stream has this id."""
+_TOO_MANY_REGIONS = "regions=99"
 _AFTERWARDS = 3
 """Publications to each stream once all is healed."""
 
@@ -107,7 +111,8 @@ class Application:
 
 
 class Publisher:
-    """Numbers what it publishes, stream by stream; every payload says what it is."""
+    """Numbers what it publishes, stream by stream, as the client library does, and saves the next
+    number before a publication leaves; every payload says what it is."""
 
     def __init__(self, world: World, plan: Publishing, name: str, node: SimNode) -> None:
         self._world = world
@@ -115,14 +120,17 @@ class Publisher:
         self._name = name
         self.node = node
         self._rng = Random(derive_seed(world.plan.seed, "publisher", name))
-        self._published = dict.fromkeys(plan.streams, 0)
+        streams = (*map(world.id_of, plan.streams), _NOWHERE)
+        self._numbers = {stream: PublisherNumbers(1) for stream in streams}
+        self._saved = dict.fromkeys(streams, 1)
+        self._runs = 1
         self._unanswered: dict[tuple[int, int], tuple[EventBatch, str]] = {}
         """By stream and first number, in the order they were published."""
 
     def start(self) -> None:
         plan, world = self._plan, self._world
         for time in range(plan.from_ns, world.plan.publishing_ends_ns, plan.every_ns):
-            world.at(time, self._publish_something)
+            world.at(time, self._publish_some)
         for at in range(_AFTERWARDS):
             for stream in plan.streams:
                 time = world.plan.trouble_ends_ns + (1 + at) * 200 * MS
@@ -130,6 +138,8 @@ class Publisher:
 
     def resume(self) -> None:
         """The node was started again; the publisher has kept what it had no answer to, or not."""
+        self._numbers = {stream: PublisherNumbers(first) for stream, first in self._saved.items()}
+        self._runs += 1
         unanswered, self._unanswered = self._unanswered, {}
         self._world.oracles.on_publisher_lost(self.node.id)
         if self._plan.repeats:
@@ -139,9 +149,20 @@ class Publisher:
     def on_answer(self, batch: EventBatch) -> None:
         self._unanswered.pop((batch.stream, batch.first), None)
 
+    def on_refusal(self, batch: EventBatch) -> None:
+        self.on_answer(batch)
+        self._numbers[batch.stream].refused += batch.rows
+
+    def _publish_some(self) -> None:
+        for _ in range(self._plan.burst):
+            self._publish_something()
+
     def _publish_something(self) -> None:
         plan, rng = self._plan, self._rng
         if rng.random() < 0.2:
+            return
+        if plan.unsound_share and rng.random() < plan.unsound_share:
+            self._publish_unsound(rng.choice(plan.streams))
             return
         stream = rng.choice(plan.streams)
         if rng.random() < plan.gc_share:
@@ -165,6 +186,25 @@ class Publisher:
                 key = b"k%d" % number  # the removal of a key is an event of that key
         self._build(stream, [key], [gc_payload(parse(text))], [int(EventKind.GC)])
 
+    def _publish_unsound(self, stream: str) -> None:
+        """Something that has to be refused: one event of several is wrong, or where they go to."""
+        rng = self._rng
+        count = rng.randint(1, 4)
+        keys, heads, kinds = [b""] * count, [b""] * count, [int(EventKind.DATA)] * count
+        wrong = rng.choice(("key", "predicate", "kind", "level", "stream"))
+        at = rng.randrange(count)
+        if wrong == "key":
+            keys[at] = bytes(self._world.geo.streams[stream].max_key_bytes + 1)
+        elif wrong == "predicate":
+            kinds[at] = int(EventKind.GC)
+        elif wrong == "kind":
+            kinds[at] = 9
+        level = _TOO_MANY_REGIONS if wrong == "level" else ""
+        where = _NOWHERE if wrong == "stream" else self._world.id_of(stream)
+        batch = self._numbered(where, keys, heads, kinds)
+        if batch is not None:
+            self._publish(batch, level, is_sound=False)
+
     def _key(self) -> bytes:
         """Some are far more frequent than others."""
         different = self._plan.keys
@@ -173,20 +213,28 @@ class Publisher:
     def _build(
         self, stream: str, keys: list[bytes], heads: list[bytes], kinds: list[int] | None
     ) -> None:
+        batch = self._numbered(self._world.id_of(stream), keys, heads, kinds)
+        if batch is not None:
+            self._publish(batch, self._plan.level if self._rng.random() < 0.5 else "")
+
+    def _numbered(
+        self, stream: int, keys: list[bytes], heads: list[bytes], kinds: list[int] | None
+    ) -> EventBatch | None:
+        """A batch under the next numbers, which are saved; None while the node is down."""
         if not self.node.alive:
-            return
-        first = self._published[stream] + 1
-        self._published[stream] += len(keys)
+            return None
+        numbers = self._numbers[stream]
+        first = numbers.take(len(keys))
+        self._saved[stream] = numbers.next
+        run = f":{self._runs}" if self._runs > 1 else ""
         payloads = [
-            (head + f"{self._name}:{stream}:{first + at}".encode()).ljust(
+            (head + f"{self._name}:{stream}:{first + at}{run}".encode()).ljust(
                 self._plan.size_bytes, b"."
             )
             for at, head in enumerate(heads)
         ]
-        batch = EventBatch.build(self._world.id_of(stream), first, payloads, keys=keys, kinds=kinds)
-        level = self._plan.level if self._rng.random() < 0.5 else ""
-        self._publish(batch, level)
+        return EventBatch.build(stream, first, payloads, keys=keys, kinds=kinds)
 
-    def _publish(self, batch: EventBatch, level: str) -> None:
+    def _publish(self, batch: EventBatch, level: str, *, is_sound: bool = True) -> None:
         self._unanswered[batch.stream, batch.first] = (batch, level)
-        self._world.publish(self.node, batch, level)
+        self._world.publish(self.node, batch, level, is_sound=is_sound)

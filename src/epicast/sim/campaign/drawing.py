@@ -33,6 +33,7 @@ from epicast.sim.campaign.plan import (
     Publishing,
     Subscribed,
 )
+from epicast.sim.campaign.refusing import draw_interruptions, is_refusing, refuse
 from epicast.sim.campaign.retention import draw_absences, draw_retention
 from epicast.sim.network import Conditions
 
@@ -60,6 +61,8 @@ def draw_plan(seed: int, *, chains: bool = False) -> Plan:
     edges = _draw_edges(_rng(seed, "edges"), names, [stream.name for stream in streams])
     if chains and number % _IN_A_HURRY == _IN_A_HURRY - 1:
         edges = _hurry(_rng(seed, "hurry"), edges)
+    if is_refusing(number):
+        edges = refuse(_rng(seed, "refusals"), edges, TROUBLE_NS)
     sync_ns = _rng(seed, "sync").choice((0, 2 * MS, 30 * MS))
     least = _least_portion(edges, sync_ns)
     proxy = _draw_proxy(_rng(seed, "proxy"), least, _largest_publication(edges))
@@ -75,6 +78,7 @@ def draw_plan(seed: int, *, chains: bool = False) -> Plan:
             {region.name: region.replicas for region in regions if region.on_files},
             TROUBLE_NS,
         ),
+        *_draw_interruptions(number, _rng(seed, "interruptions"), edges, regions, streams),
     )
     rng = _rng(seed, "retention")
     moved = {fault.stream for fault in faults if isinstance(fault, Move)}
@@ -112,6 +116,15 @@ def _draw_moves(
     return draw_moves(rng, synced, lasting, TROUBLE_NS)
 
 
+def _draw_interruptions(
+    number: int, rng: Random, edges: tuple[PlannedEdge, ...], regions: tuple[PlannedRegion, ...],
+    streams: tuple[PlannedStream, ...],
+) -> tuple[Fault, ...]:  # fmt: skip
+    if not is_refusing(number):
+        return ()
+    return draw_interruptions(rng, edges, regions, streams, TROUBLE_NS)
+
+
 def _least_portion(edges: tuple[PlannedEdge, ...], sync_ns: int) -> int:
     """Bytes that must fit a window or a chunk, so that whoever fetches everything from a disk, one
     after the other and some of it lost on the way, is done in a few seconds."""
@@ -120,7 +133,7 @@ def _least_portion(edges: tuple[PlannedEdge, ...], sync_ns: int) -> int:
         if edge.publishing is not None:
             plan = edge.publishing
             times = (PUBLISHING_ENDS_NS - plan.from_ns) // plan.every_ns
-            volume += times * (100 + plan.batch * (plan.size_bytes + 40))
+            volume += times * plan.burst * (100 + plan.batch * (plan.size_bytes + 40))
     return volume * (sync_ns + 25 * MS) // (5 * SECOND)
 
 

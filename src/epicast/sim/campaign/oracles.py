@@ -182,11 +182,14 @@ class Oracles:
 
     # -- publishers ------------------------------------------------------------------------------
 
-    def on_publish(self, publisher: NodeId, batch: EventBatch) -> None:
+    def on_publish(self, publisher: NodeId, batch: EventBatch, *, is_sound: bool = True) -> None:
         lane = self.lanes.setdefault((batch.stream, publisher), Lane())
-        if batch.first > lane.columns.rows:  # else it is what a restarted publisher repeats
-            lane.columns.add(batch)
-            self.published += batch.rows
+        known = lane.columns.rows
+        if batch.last > known:  # else it is what a restarted publisher repeats
+            lane.columns.add(batch if batch.first > known else batch.slice(known + 1, batch.last))
+            self.published += batch.last - known
+        if not is_sound:
+            lane.unsound.add(batch.first, batch.last)
         lane.waiting[batch.first] = batch.last
 
     def on_publisher_lost(self, publisher: NodeId) -> None:
@@ -197,17 +200,20 @@ class Oracles:
 
     def on_acknowledge(self, publication: Publication, seq: int) -> None:
         batch, publisher = publication.batch, publication.publisher
+        lane = self._answered(publication)
+        what = f"{self._name_of(batch.stream)}: {batch.first}..{batch.last} of {publisher}"
+        if lane.unsound.missing(batch.first, batch.last) != [(batch.first, batch.last)]:
+            raise Broken(f"{what} had to be refused, and were acknowledged")
+        if problem := lane.columns.differs(batch, 1):
+            raise Broken(f"{what} were acknowledged, but others were published before: {problem}")
         truth = self.streams[batch.stream]
-        self._answered(publication).acknowledged.add(batch.first, batch.last)
+        lane.acknowledged.add(batch.first, batch.last)
         self.acknowledged += batch.rows
         if isinstance(truth, ChainedTruth):
             truth.show_answer(publisher, batch.last, seq)
         missing = self._missing(truth, publisher, batch.first, batch.last)
         if missing:
-            raise Broken(
-                f"{truth.name}: {batch.first}..{batch.last} of {publisher} were acknowledged and "
-                "are not stored"
-            )
+            raise Broken(f"{what} were acknowledged and are not stored")
         # An answer may be late by an epoch: it then speaks of where things were in that one.
         wanted = int(publication.level.removeprefix("regions=") or 0)
         places = {
@@ -234,20 +240,28 @@ class Oracles:
             if region != owner
         )
 
-    def on_refuse(self, publication: Publication) -> None:
+    def on_refuse(self, publication: Publication, *, is_sure: bool = True) -> None:
+        """Not `is_sure`: a copy of it may have been stored before, or may still be."""
         batch = publication.batch
         self.refused += batch.rows
         lane = self._answered(publication)
+        if not is_sure:
+            return
         lane.refused.add(batch.first, batch.last)
-        truth = self.streams[batch.stream]
-        if truth.now.place_of(publication.publisher, batch.last):
-            raise Broken(f"{truth.name}: {batch} was refused, and is stored")
+        truth = self.streams.get(batch.stream)
+        places = () if truth is None else truth.now.places.get(publication.publisher, ())
+        if any(place.first <= batch.last and batch.first <= place.last for place in places):
+            raise Broken(f"{self._name_of(batch.stream)}: {batch} was refused, and is stored")
+
+    def _name_of(self, stream: int) -> str:
+        truth = self.streams.get(stream)
+        return f"stream {stream}, which there is not" if truth is None else truth.name
 
     def _answered(self, publication: Publication) -> Lane:
         batch = publication.batch
         lane = self.lanes[batch.stream, publication.publisher]
         if lane.waiting.pop(batch.first, None) != batch.last:
-            name = self.streams[batch.stream].name
+            name = self._name_of(batch.stream)
             raise Broken(f"{name}: an answer to {batch} that nobody waits for")
         return lane
 
@@ -334,7 +348,7 @@ class Oracles:
                 behind.append(f"{replica} is at {held.epoch}/{held.end} of {truth.name}")
         for (stream, publisher), lane in self.lanes.items():
             if lane.waiting:
-                name, first = self.streams[stream].name, min(lane.waiting)
+                name, first = self._name_of(stream), min(lane.waiting)
                 behind.append(
                     f"{len(lane.waiting)} publications of {publisher} to {name} wait for an "
                     f"answer, the first at {first}"
@@ -346,8 +360,8 @@ class Oracles:
         for truth in self.streams.values():
             truth.now.check_foreseen()
         for (stream, publisher), lane in self.lanes.items():
-            truth = self.streams[stream]
             for first, last in lane.acknowledged:
+                truth = self.streams[stream]
                 for gap in self._missing(truth, publisher, first, last):
                     raise Broken(
                         f"{truth.name}: {gap[0]}..{gap[1]} of {publisher} were acknowledged and "

@@ -73,6 +73,12 @@ class Publishing(Struct, frozen=True, kw_only=True):
     """Of publications: GC events."""
     repeats: bool
     """What had no answer when its node went down is published again, under the same numbers."""
+    burst: int = 1
+    """Publications at a time."""
+    unsound_share: float = 0.0
+    """Share of publications that the owner must refuse."""
+    forbidden: tuple[tuple[str, int, int], ...] = ()
+    """Streams that it has no right to publish to, and from when until when."""
 
 
 class PlannedEdge(Struct, frozen=True, kw_only=True):

@@ -243,6 +243,22 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         description="an epoch that a disk could not begin is not ordered again",
         within=300,
     ),
+    PlantedBug(
+        name="reuse-refused",
+        file=f"{_SPRINKLER}/numbering.py",
+        old="return self._next",
+        new="return self._next - self.refused",
+        description="a publisher comes back with a number that leaves out what was refused",
+        within=40,
+    ),
+    PlantedBug(
+        name="close-ranks",
+        file=f"{_SPRINKLER}/outbox.py",
+        old="first = max(lane.next, publication.first)",
+        new="first = lane.next if lane.next > 1 else publication.first",
+        description="a publisher that comes back fills the gaps that refused events have left",
+        within=60,
+    ),
     *CHAIN_BUGS,
 )
 """In the order they are run."""

@@ -40,3 +40,5 @@ class Lane:
         """First and last number of publications without an answer."""
         self.acknowledged = IntervalSet()
         self.refused = IntervalSet()
+        self.unsound = IntervalSet()
+        """Numbers of events that the owner must refuse."""

@@ -12,7 +12,7 @@ from epicast.core.effects import BeginEpoch
 from epicast.core.sampling import derive_seed
 from epicast.deployment import Stream, node_id_of
 from epicast.log import History, LogConfig, LogError, policy_of
-from epicast.protocols.sprinkler import NoSuchStream, Restarted
+from epicast.protocols.sprinkler import NoSuchStream, RefusalCode, Restarted
 from epicast.protocols.sprinkler.moving.ledger import owned_streams
 from epicast.protocols.sprinkler.moving.messages import MoveOutcome, MoveReply
 from epicast.sim.campaign.applications import Application, Publisher
@@ -23,6 +23,7 @@ from epicast.sim.campaign.moves import MovedTruth, Tenures, may_own
 from epicast.sim.campaign.network import NetworkTrouble
 from epicast.sim.campaign.oracles import Oracles
 from epicast.sim.campaign.plan import MS, Plan, PlannedEdge
+from epicast.sim.campaign.refusing import Rights
 from epicast.sim.campaign.retention import RETAINED_SEGMENT_BYTES
 from epicast.sim.campaign.truth import Broken, StreamTruth
 from epicast.sim.campaign.upkeep import Upkeep
@@ -52,6 +53,7 @@ class World:
         self._tenures: Tenures | None = None
         self.moved = 0
         """How often a stream was handed over."""
+        self._rights = Rights(plan, self._now)
         self._disk_rng = Random(derive_seed(plan.seed, "disks"))
         self._region_of = {
             replica.name: name
@@ -81,6 +83,7 @@ class World:
             conditions=plan.conditions,
             check_addresses=plan.check_addresses,
             trace=trace,
+            permit=self._rights,
         )
         self.simulation = self._simulation = self.geo.simulation
         self.chains = Chains(self.geo)
@@ -168,8 +171,11 @@ class World:
         disk.on_began = partial(self._on_began, replica)
         return disk
 
+    def _now(self) -> int:
+        return self._simulation.now if self._simulation is not None else 0
+
     def _wall_ns(self) -> int:
-        return WALL_OFFSET_NS + (self._simulation.now if self._simulation is not None else 0)
+        return WALL_OFFSET_NS + self._now()
 
     def _on_opened(self, replica: str, stream: int, history: History) -> None:
         self.oracles.on_opened(replica, stream, history)
@@ -276,9 +282,11 @@ class World:
         self.simulation.on_acknowledge = self._on_acknowledge
         self.simulation.on_refuse = self._on_refuse
 
-    def publish(self, node: SimNode, batch: EventBatch, level: str) -> None:
+    def publish(
+        self, node: SimNode, batch: EventBatch, level: str, *, is_sound: bool = True
+    ) -> None:
         self.slack_bytes = max(self.slack_bytes, self._slack_of(batch))
-        self.oracles.on_publish(node.id, batch)
+        self.oracles.on_publish(node.id, batch, is_sound=is_sound)
         self.geo.publish(node, batch, level)
 
     def _on_delivery(self, _: int, node: NodeId, number: int, batch: EventBatch) -> None:
@@ -298,11 +306,15 @@ class World:
         self._publishers[node].on_answer(publication.batch)
         self.oracles.on_acknowledge(publication, seq)
 
-    def _on_refuse(self, node: NodeId, publication: Publication, _: str) -> None:
+    def _on_refuse(self, node: NodeId, publication: Publication, error: str) -> None:
         if publication.publisher in self.oracles.own_publishers:
             return  # an owner that numbers nothing yet: it will say again what has expired
-        self._publishers[node].on_answer(publication.batch)
-        self.oracles.on_refuse(publication)
+        self._publishers[node].on_refusal(publication.batch)
+        truth = self.oracles.streams.get(publication.batch.stream)
+        is_sure = not error.startswith(RefusalCode.FORBIDDEN.name) or (
+            truth is not None and self._rights.never(node, truth.name)
+        )
+        self.oracles.on_refuse(publication, is_sure=is_sure)
 
     # -- trouble ---------------------------------------------------------------------------------
 

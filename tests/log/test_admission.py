@@ -1,12 +1,12 @@
-"""What is admitted, against a look at each event."""
+"""Admission by columns, compared with a check of each event."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from epicast.core import EventBatch, EventKind
-from epicast.geo.admission import Admission
 from epicast.log import GcPolicy, gc_payload, parse
+from epicast.log.admission import Admission
 from epicast.protocols.sprinkler import StreamInfo
 
 MAX_KEY = 8

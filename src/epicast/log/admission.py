@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol as Interface
 
 import numpy as np
 
 from epicast.core import EventBatch, EventKind
-from epicast.log import GcPolicy, PredicateError, split_gc_payload
-from epicast.protocols.sprinkler import StreamInfo
+from epicast.log.errors import PredicateError
+from epicast.log.policy import GcPolicy
+from epicast.log.predicate import split_gc_payload
+
+
+class Admitting(Interface):
+    """A stream, as far as its events are checked."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def max_key_bytes(self) -> int: ...
 
 
 class Admission:
@@ -18,11 +31,11 @@ class Admission:
     def __init__(self, policies: Mapping[int, GcPolicy]) -> None:
         self._policies = policies
 
-    def __call__(self, info: StreamInfo, batch: EventBatch) -> str:
+    def __call__(self, info: Admitting, batch: EventBatch) -> str:
         """Why a publication cannot be numbered; empty if it can."""
         return _long_key(info, batch) or _bad_event(batch, self._policies[info.id])
 
-    def storable(self, info: StreamInfo, batch: EventBatch) -> str:
+    def storable(self, info: Admitting, batch: EventBatch) -> str:
         """Why no history can store events that were numbered elsewhere; empty if they can be. The
         policy is not asked: it may have been another one when the events were published."""
         return _long_key(info, batch) or _bad_event(batch, _ANY_POLICY)
@@ -47,7 +60,7 @@ def _bad_event(batch: EventBatch, policy: GcPolicy) -> str:
     return ""
 
 
-def _long_key(info: StreamInfo, batch: EventBatch) -> str:
+def _long_key(info: Admitting, batch: EventBatch) -> str:
     if batch.payload_bytes <= info.max_key_bytes:
         return ""  # also if there are no rows at all
     longest = batch.longest.key
