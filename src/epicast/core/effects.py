@@ -96,7 +96,7 @@ class BeginEpoch(Operation, frozen=True):
             return self
         aside = min(self.aside, earlier.aside) or max(self.aside, earlier.aside)
         epoch = max(self.epoch, earlier.epoch)
-        return BeginEpoch(self.stream, epoch, False, self.first, aside)
+        return BeginEpoch(self.stream, epoch, False, first=self.first, aside=aside)
 
     @property
     def skips(self) -> bool:
@@ -239,7 +239,7 @@ class Effects:
         """Make the stream's history go on in `epoch`, and keep its events, or forget them and take
         `first` as its next number. A batch of any other epoch is refused. If the order fails,
         `on_epoch_failed` is called, and everything appended after it fails as well."""
-        self.operations.append(BeginEpoch(stream, epoch, keeps, first, aside))
+        self.operations.append(BeginEpoch(stream, epoch, keeps, first=first, aside=aside))
 
     def release(self, stream: int, seq: int) -> None:
         """Let the stored events of a stream collect others, up to a number: they will stay. Only

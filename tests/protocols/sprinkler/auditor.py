@@ -94,8 +94,8 @@ class Auditor:
 
     def on_began(self, node: NodeId, began: BeginEpoch) -> None:
         if not began.keeps:
-            self._check_dropped(f"disk of {node}", began.stream, began.epoch, began.last)
-            self.stored[node, began.stream] = Stored(began.epoch, began.last)
+            self._check_dropped(f"disk of {node}", began.stream, began.epoch, began.first - 1)
+            self.stored[node, began.stream] = Stored(began.epoch, began.first - 1)
 
     def _check_dropped(self, who: str, stream: int, epoch: int, seq: int) -> None:
         if seq and (stream, epoch, seq) not in self.dropped:

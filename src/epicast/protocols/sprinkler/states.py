@@ -166,7 +166,7 @@ class StreamState:
 
     def begin_epoch(self, epoch: int, fx: Effects, *, keeps: bool, aside: int = 0) -> None:
         """Have the history go on in an epoch."""
-        order = BeginEpoch(self.id, epoch, keeps, aside).after(self._unwritten)
+        order = BeginEpoch(self.id, epoch, keeps, aside=aside).after(self._unwritten)
         self._unwritten = None
         fx.begin_epoch(self.id, order.epoch, keeps=order.keeps, aside=order.aside)
 
