@@ -27,7 +27,8 @@ from epicast.client.subscription import Subscription
 from epicast.client.topics.peer import PeerNode
 from epicast.client.topics.topic import Topic
 from epicast.client.watermarks import AutoSave, WatermarkFile
-from epicast.core import Config, EpicastError, EventBatch, NodeId, Publication
+from epicast.core import Config, EpicastError, EventBatch, NodeId, Peer, Publication
+from epicast.deployment.addresses import Address
 from epicast.deployment.naming import not_among
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 from epicast.protocols.sprinkler.notices import (
@@ -61,6 +62,8 @@ class Node:
         self._watch: Any = None
         self._attached: Attached | None = None
         self._detached = ""
+        self._tried: dict[Address, str] = {}
+        """Where it could not attach since it was attached last, and why."""
         self._news = Bell()
         """Rings at every notice about the proxy, and at the end."""
         self._over: EpicastError | None = None
@@ -159,10 +162,11 @@ class Node:
 
     async def wait_attached(self, timeout: float) -> None:
         if self._attached is None and not await self._news.wait(max(0.0, timeout)):
+            tried = "; ".join(f"{where}: {reason}" for where, reason in self._tried.items())
             raise ConnectFailed(
-                f"the node that was found does not answer as a proxy would "
-                f"({self._detached or 'it is silent'}): check that the address is that of a proxy "
-                "or a sidecar agent, and that it is not overloaded"
+                f"who was found does not answer as a proxy would ({tried or 'it is silent'}): "
+                "check that the address is that of a proxy or a sidecar agent, and that it is not "
+                "overloaded"
             )
         self._raise_over()
 
@@ -286,11 +290,17 @@ class Node:
         else:
             self._detached = message.reason
 
+    def on_replaced(self, former: NodeId, found: Peer) -> None:
+        """Another node answers at an address, such as a sidecar that was started again."""
+        self._edge.replace_proxy(former, found)
+        self._driver.wake()
+
     def on_notice(self, number: int, value: object) -> None:
         if isinstance(value, Attached):
             self._reattached += self._attached is not None
             self._attached = value
             self._detached = ""
+            self._tried.clear()
             self._take_heads(value.heads)
         elif isinstance(value, Heads):
             self._take_heads(value.heads)
@@ -298,6 +308,7 @@ class Node:
             self._note_heartbeat(value)
         elif isinstance(value, Detached):
             self._detached = self._detached or value.reason
+            self._tried[Address(value.proxy.host, value.proxy.port)] = value.reason
             return
         elif (feed := self._feeds.get(number)) is None:
             return
