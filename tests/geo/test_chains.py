@@ -192,6 +192,30 @@ def test_all_replicas_are_killed_and_started_again(tmp_path: Path) -> None:
         check(local, load)
 
 
+@pytest.mark.parametrize("all_but_one", [False, True])
+def test_all_are_started_again_and_a_bit_has_flipped(tmp_path: Path, all_but_one: bool) -> None:
+    """A damaged head, or all damaged but the tail, must not make the others forget events."""
+    with LocalGeoplex(chained(tmp_path)) as local:
+        eventually(lambda: is_whole(local))
+        load = Load(local.address("us"))
+        with load.running():
+            load.go_on()
+        damaged = [replica_at(local, place) for place in range(2 if all_but_one else 1)]
+        for name in REPLICAS:
+            local.kill(name)
+        for name in damaged:
+            data = local.geoplex.replica(name)[1].data
+            assert data is not None
+            segment = min((Path(data) / "streams" / "orders").glob("*.seg"))
+            content = bytearray(segment.read_bytes())
+            content[len(content) // 4] ^= 1
+            segment.write_bytes(content)
+        for name in REPLICAS:
+            local.start(name)
+        eventually(lambda: is_whole(local))
+        check(local, load)
+
+
 def alarms(local: LocalGeoplex, asked: str) -> dict[str, str]:
     """What is said there: texts by kind."""
     return {alarm.kind: alarm.text for alarm in local.status()[asked].alarms}

@@ -237,9 +237,9 @@ def test_nothing_is_stored_behind_an_append_that_failed():
     lab.act(1, append(1, stream=6))
     lab.run(SECOND)
     assert lab[1].events() == [
+        ("appended", 5, 1),
         ("append failed", 5, 2, "disk full"),
         ("append failed", 5, 3, "an append before it failed"),
-        ("appended", 5, 1),
         ("appended", 6, 1),
     ]
     lab.act(1, append(2, 3))

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from epicast.core import EventBatch
+from epicast.core.effects import BeginEpoch, Write
 from epicast.log import GcPolicy, LogConfig
 from epicast.log.segment import HEADER_BYTES, SUFFIX
 from epicast.sim.disk import Commit
@@ -30,7 +31,16 @@ def disk_with(sync: str, *, owned: bool = True, on_files: bool = True, seed: int
 
 def write(disk: LogDisk, first: int, count: int, epoch: int, size: int = 10) -> dict[int, int]:
     batch = EventBatch.build(STREAM, first, [b"x" * size] * count, epoch=epoch)
-    commit = Commit([batch])
+    return commit_to(disk, batch)
+
+
+def begin(disk: LogDisk, epoch: int, *, keeps: bool = False) -> None:
+    assert commit_to(disk, BeginEpoch(STREAM, epoch, keeps)) == {}
+    assert disk.take_failures() == []
+
+
+def commit_to(disk: LogDisk, *writes: Write) -> dict[int, int]:
+    commit = Commit(list(writes))
     assert not disk.accept(commit)
     return disk.sync(commit)
 
@@ -76,6 +86,7 @@ def test_another_disk_is_empty_and_in_a_new_epoch():
 
 def test_what_is_in_doubt_is_said_until_something_is_saved():
     disk, clock, _ = disk_with("disk", owned=False)
+    begin(disk, 7)
     write(disk, 1, 5, 7)
     write(disk, 6, 5, 7)
     disk.crash(lose_everything=False)
@@ -102,9 +113,9 @@ def test_a_full_disk_fails_the_write_and_keeps_the_rest():
     write(disk, 1, 5, epoch)
     disk.fill()
     assert write(disk, 6, 5, epoch, size=200) == {}
-    (failure,) = disk.take_failures()
-    assert failure[:2] == (STREAM, 6)
-    assert "No space left" in failure[2]
+    [(failed, reason)] = disk.take_failures()
+    assert isinstance(failed, EventBatch) and failed.first == 6
+    assert "No space left" in reason
     assert disk.take_failures() == []
     disk.free()
     assert write(disk, 6, 2, epoch) == {STREAM: 7}
@@ -132,9 +143,11 @@ def test_a_snapshot_is_gone_back_to():
     assert disk.recovered(2).log_ends == {STREAM: 5}
 
 
-def test_a_stream_in_a_newer_epoch_starts_over():
+def test_a_stream_in_a_newer_epoch_starts_over_when_it_is_told_to():
     disk, _, epoch = disk_with("disk", owned=False)
+    begin(disk, epoch + 1)
     write(disk, 1, 5, epoch + 1)
+    begin(disk, epoch + 2)
     write(disk, 1, 2, epoch + 2)
     assert [(b.epoch, b.first, b.last) for b in disk.read(STREAM, 1, 1 << 20)] == [
         (epoch + 2, 1, 2)

@@ -79,17 +79,20 @@ class BeginEpoch(Operation, frozen=True):
     stream: int
     epoch: int
     keeps: bool
-
-    @property
-    def first(self) -> int:
-        return 1
-
-    @property
-    def last(self) -> int:
-        return 0
+    aside: int = 0
+    """Where nothing is kept: from which number on events are set aside instead of removed, for
+    people to look at; 0: none are."""
 
     def wire_size(self) -> int:
         return 0
+
+    def after(self, earlier: BeginEpoch | None) -> BeginEpoch:
+        """This order, where an earlier one was not carried out: what that one was to remove must
+        not come back under another epoch."""
+        if earlier is None or earlier.keeps:
+            return self
+        aside = min(self.aside, earlier.aside) or max(self.aside, earlier.aside)
+        return BeginEpoch(self.stream, max(self.epoch, earlier.epoch), False, aside)
 
 
 class Release(Operation, frozen=True):
@@ -220,10 +223,11 @@ class Effects:
         """Store; answered by `on_appended` once durable, or `on_append_failed`."""
         self.operations.append(Append(batch))
 
-    def begin_epoch(self, stream: int, epoch: int, *, keeps: bool) -> None:
-        """Have the stream's history go on in `epoch`, with what is there or without. If that fails,
-        so does what is appended behind it."""
-        self.operations.append(BeginEpoch(stream, epoch, keeps))
+    def begin_epoch(self, stream: int, epoch: int, *, keeps: bool, aside: int = 0) -> None:
+        """Make the stream's history go on in `epoch`, and keep its events or forget them. A batch
+        of any other epoch is refused. If the order fails, `on_epoch_failed` is called, and
+        everything appended after it fails as well."""
+        self.operations.append(BeginEpoch(stream, epoch, keeps, aside))
 
     def release(self, stream: int, seq: int) -> None:
         """Let the stored events of a stream collect others, up to a number: they will stay. Only

@@ -29,7 +29,7 @@ from random import Random
 from typing import Any
 
 from epicast.core.batch import EventBatch
-from epicast.core.effects import Effects, Publication, Send
+from epicast.core.effects import BeginEpoch, Effects, Publication, Send
 from epicast.core.errors import ConfigError, InvariantViolation
 from epicast.core.ids import Group, NodeId, Peer
 from epicast.core.message import AnyMessage, Layered
@@ -234,6 +234,13 @@ class Host(Protocol[HostConfig]):
         topic = self._topics.get(self._shared.appenders.get(stream, 0))
         if topic is not None:
             topic.protocol.on_append_failed(now, stream, first, reason, topic.effects)
+        self._settle(now, fx)
+
+    def on_epoch_failed(self, now: int, order: BeginEpoch, reason: str, fx: Effects) -> None:
+        self._enter(now, fx)
+        topic = self._topics.get(self._shared.appenders.get(order.stream, 0))
+        if topic is not None:
+            topic.protocol.on_epoch_failed(now, order, reason, topic.effects)
         self._settle(now, fx)
 
     def on_read(self, now: int, token: int, batches: Sequence[EventBatch], fx: Effects) -> None:

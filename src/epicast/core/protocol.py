@@ -31,7 +31,7 @@ from typing import Protocol as Interface
 from msgspec import Struct
 
 from epicast.core.batch import EventBatch
-from epicast.core.effects import Effects, Publication
+from epicast.core.effects import BeginEpoch, Effects, Publication
 from epicast.core.ids import NodeId, Peer
 from epicast.core.message import AnyMessage, Message
 from epicast.core.timers import NEVER, TimerTable
@@ -148,6 +148,10 @@ class Protocol(ABC, Generic[ConfigT]):
 
     def on_append_failed(self, now: int, stream: int, first: int, reason: str, fx: Effects) -> None:
         """Nothing of `stream` from `first` on was stored."""
+
+    def on_epoch_failed(self, now: int, order: BeginEpoch, reason: str, fx: Effects) -> None:
+        """A history could not begin an epoch. Nothing more of its stream is stored until that is
+        ordered again, or a later epoch is that keeps no more than this one was to keep."""
 
     def on_read(self, now: int, token: int, batches: Sequence[EventBatch], fx: Effects) -> None:
         """The answer to `fx.read`."""

@@ -15,7 +15,7 @@ from random import Random
 from msgspec.structs import replace
 
 from epicast.core.batch import EventBatch
-from epicast.core.effects import Effects, Publication, ViewChange
+from epicast.core.effects import BeginEpoch, Effects, Publication, ViewChange
 from epicast.core.errors import InvariantViolation
 from epicast.core.ids import NodeId, Peer
 from epicast.core.message import AnyMessage, Layered
@@ -180,6 +180,12 @@ class Stack(Protocol[None]):
         self._bind(fx)
         for layer, layer_fx in zip(self.layers, self._effects, strict=True):
             layer.on_append_failed(now, stream, first, reason, layer_fx)
+        self._settle(now)
+
+    def on_epoch_failed(self, now: int, order: BeginEpoch, reason: str, fx: Effects) -> None:
+        self._bind(fx)
+        for layer, layer_fx in zip(self.layers, self._effects, strict=True):
+            layer.on_epoch_failed(now, order, reason, layer_fx)
         self._settle(now)
 
     def on_read(self, now: int, token: int, batches: Sequence[EventBatch], fx: Effects) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 from epicast.core import EventKind
 from epicast.log.chains import KeyChains
 from epicast.log.deferred import Deferred
+from epicast.log.errors import LogError
 from epicast.log.gc_events import GcEvent, GcEvents
 from epicast.log.keys import MOST_ROWS, KeyTable
 from epicast.log.live import LiveSet
@@ -91,10 +92,16 @@ class Collector:
         self._deferred = Deferred(self.policy)
 
     def catch_up(self, end: int) -> None:
-        deferred, self._deferred = self._deferred, None
-        if deferred:
+        """Do what was put off. If history cannot be read, it stays put off."""
+        if self._deferred:
             for rows in self._scan(1, end):
-                self.live.remove(deferred.collected(rows))
+                self.live.remove(self._deferred.collected(rows))
+        self._deferred = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something was put off: it is given out until `catch_up`, collected or not."""
+        return bool(self._deferred)
 
     def _insert(self, rows: Rows) -> None:
         if rows.is_dense:
@@ -152,27 +159,40 @@ class Collector:
                 latest.put(event.key, event.seq)
 
     def _apply_to_all(self, event: GcEvent, todo: Plan, bound: int) -> None:
-        if not has_exact_keys(todo) or self._deferred is not None:
+        chains = self._key_chains() if has_exact_keys(todo) else None
+        if chains is None:
             self._search(event, bound)
             return
-        if self._chains is None:
-            self._chains = KeyChains(self.live.contains)
-            for rows in self._scan(1, self._end):
-                self.live.keep(rows)
-                self._chains.add(rows)
-        found = self._chains.below(todo.keys or (), bound, cut=todo.is_keys)
+        found = chains.below(todo.keys or (), bound, cut=todo.is_keys)
         wanted = matches(event.predicate, found)
         self.live.remove(found.seqs[wanted])
 
+    def _key_chains(self) -> KeyChains | None:
+        """Made when they are needed first; None while history need not, or cannot, be read."""
+        if self._chains is None and self._deferred is None:
+            chains = KeyChains(self.live.contains)
+            try:
+                for rows in self._scan(1, self._end):
+                    self.live.keep(rows)
+                    chains.add(rows)
+            except (LogError, OSError):
+                return None
+            self._chains = chains
+        return self._chains
+
     def _search(self, event: GcEvent, bound: int) -> None:
-        """Look at everything, now or, if that was asked for, once for all such events."""
+        """Look at everything, now or, if that was asked for or fails, once for all such events. The
+        event is stored already: that history cannot be read is no reason to refuse it."""
         if self._deferred is not None:
             self._deferred.add(event)
             return
         search = Deferred(self.policy)
         search.add(event)
-        for rows in self._scan(1, bound - 1):
-            self.live.remove(search.collected(rows))
+        try:
+            for rows in self._scan(1, bound - 1):
+                self.live.remove(search.collected(rows))
+        except (LogError, OSError):
+            self._deferred = search
 
 
 def has_exact_keys(todo: Plan) -> bool:

@@ -292,6 +292,8 @@ class History:
         """
         self._segments.check()
         self._take_released()
+        if self._collector.is_behind:
+            self._collector.catch_up(self._taken)
         return 0 if self._segments.files.pinned else self._compactor.step(max_bytes)
 
     def retain(self, now: int) -> int:
@@ -313,15 +315,17 @@ class History:
         self.epoch = epoch
         self.sync()
 
-    def reset(self, epoch: int, first: int = 1) -> None:
-        """Forget everything and start anew at `first`. Durable at once."""
+    def reset(self, epoch: int, first: int = 1, *, aside: int = 0) -> list[str]:
+        """Forget everything and start anew at `first`. Durable at once. `aside`: keep files with
+        events from that number on, under the names returned; 0: keep none."""
         if epoch < self.epoch:
             raise WrongEpoch(self.stream, self.epoch, epoch)
         self._compactor.abandon()
-        self._segments.start_over(first, epoch)
+        kept = self._segments.start_over(first, epoch, aside)
         self.epoch, self.end = epoch, first - 1
         self._forget_everything()
         self.sync()
+        return kept
 
     def loss_is_noted(self) -> None:
         """What `recovery` says may be missing is known elsewhere, durably, or a new epoch has begun

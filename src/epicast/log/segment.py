@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from struct import Struct
 
 from crc32c import crc32c
@@ -74,9 +74,12 @@ def segment_name(first: int) -> str:
 class OpenFiles:
     """The files of a directory that are open, a bounded number of them."""
 
-    def __init__(self, directory: Directory, limit: int) -> None:
+    def __init__(self, directory: Directory, limit: int, unsynced: Collection[str] = ()) -> None:
+        """`unsynced`: files that are about to be synced. They stay open as long as others can be
+        closed instead, so that syncing need not open any, which may fail."""
         self.directory = directory
         self.limit = limit
+        self._unsynced = unsynced
         self.pinned = False
         """Another thread is syncing some of them: none may be closed."""
         self._open: OrderedDict[str, File] = OrderedDict()
@@ -93,7 +96,8 @@ class OpenFiles:
     def put(self, name: str, file: File) -> None:
         self._open[name] = file
         while len(self._open) > self.limit and not self.pinned:
-            self._open.popitem(last=False)[1].close()
+            synced = (each for each in self._open if each not in self._unsynced and each != name)
+            self.close(next(synced, next(iter(self._open))))
 
     def close(self, name: str) -> None:
         file = self._open.pop(name, None)
@@ -101,10 +105,9 @@ class OpenFiles:
             file.close()
 
     def rename(self, old: str, new: str) -> None:
-        file = self._open.pop(old)
         self.close(new)
         self.directory.rename(old, new)
-        self._open[new] = file
+        self._open[new] = self._open.pop(old)
 
     def close_all(self) -> None:
         while self._open:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ from epicast.log.rows import Rows, as_bytes
 from epicast.log.segment import Header, OpenFiles, Segment, segment_name
 
 NEW = "new.tmp"
+ASIDE = ".aside"
+"""Behind the name of a segment that was set aside: nothing reads it."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -59,7 +61,9 @@ class SyncTicket:
 class Segments:
     def __init__(self, directory: Directory, stream: int, config: LogConfig) -> None:
         self.directory = directory
-        self.files = OpenFiles(directory, config.max_open_files)
+        self._unsynced: dict[str, None] = {}
+        """Names of files with data that may not be on disk, in the order they were written."""
+        self.files = OpenFiles(directory, config.max_open_files, self._unsynced)
         self.all: list[Segment] = []
         self.fsyncs = 0
         self.started = 0
@@ -67,8 +71,6 @@ class Segments:
         self._stream = stream
         self._config = config
         self._firsts: list[int] = []
-        self._unsynced: dict[str, None] = {}
-        """Names of files with data that may not be on disk, in the order they were written."""
         self._names_unsynced = False
         self._failed = ""
 
@@ -99,19 +101,28 @@ class Segments:
     def open_segment(self, first: int, epoch: int) -> None:
         """Seal the active segment, if there is one, and start another (in its place if empty)."""
         self.check()
-        name = segment_name(first)
         header = Header(self._stream, epoch, first)
+        with self._new_file(header):
+            self.files.rename(NEW, segment_name(first))
+        self._add(header)
+
+    @contextmanager
+    def _new_file(self, header: Header) -> Iterator[None]:
+        """Write an empty segment under another name, which the caller changes: a failure leaves no
+        trace."""
         try:
-            # Under another name until the header is written, so that a failure leaves no trace.
             file = self.directory.create(NEW, self._config.segment_bytes)
             self.files.put(NEW, file)
             file.append([header.encode()])
-            self.files.rename(NEW, name)
+            yield
         except OSError as error:
             with suppress(OSError):
                 self.files.close(NEW)
                 self.directory.remove(NEW)
             raise self.refusal(error) from error
+
+    def _add(self, header: Header) -> None:
+        first, name = header.first, segment_name(header.first)
         if self.all and self.active.first == first:
             del self.all[-1], self._firsts[-1]
         self.all.append(Segment(self.files, name, header, self._config.index_interval_bytes))
@@ -152,7 +163,10 @@ class Segments:
         return self.all[-1]
 
     def _write(self, active: Segment, blob: bytes) -> None:
-        file = active.file
+        try:
+            file = active.file
+        except OSError as error:
+            raise self.refusal(error) from error
         try:
             file.append([blob])
         except OSError as error:
@@ -196,25 +210,49 @@ class Segments:
         del self.all[:count], self._firsts[:count]
         self.directory.sync()
 
-    def start_over(self, first: int, epoch: int) -> None:
-        """Remove everything, newest first for the same reason, and begin at `first`."""
+    def start_over(self, first: int, epoch: int, aside: int = 0) -> list[str]:
+        """Begin at `first`, without anything there was. Segments with events from `aside` on, if
+        that is not 0, are renamed and not removed; the new names."""
         self.check()
-        try:
-            while self.all:
-                self._remove(self.all[-1])
-                del self.all[-1], self._firsts[-1]
-            self.directory.sync()
-            self.open_segment(first, epoch)
-        except (OSError, LogError) as error:
-            self._fail(f"starting over was interrupted: {error}")
-            self.check()
+        header = Header(self._stream, epoch, first)
+        kept: list[str] = []
+        with self._new_file(header):  # before anything is removed: this may be refused
+            try:
+                while self.all:  # newest first: what is left is always without gaps
+                    kept += self._set_aside_or_remove(self.all[-1], aside)
+                    del self.all[-1], self._firsts[-1]
+                self.directory.sync()
+                self.files.rename(NEW, segment_name(first))
+            except OSError as error:
+                self._fail(f"starting over was interrupted: {error}")
+                self.check()
+        self._add(header)
+        return kept
+
+    def _set_aside_or_remove(self, segment: Segment, aside: int) -> list[str]:
+        if not 0 < aside <= segment.last or self.directory.volatile:
+            self._remove(segment)
+            return []
+        name, taken, number = segment.name + ASIDE, set(self.directory.names()), 1
+        while name in taken:
+            number += 1
+            name = f"{segment.name}{ASIDE}{number}"
+        self.files.close(segment.name)
+        self._unsynced.pop(segment.name, None)
+        self.directory.rename(segment.name, name)
+        return [name]
 
     def begin_sync(self, end: int) -> SyncTicket:
         self.check()
         if self.files.pinned:
             raise LogError("a sync is under way; finish it first")
         self.files.pinned = True
-        files = [self.files.get(name) for name in self._unsynced]
+        try:
+            files = [self.files.get(name) for name in self._unsynced]
+        except OSError as error:
+            self.files.pinned = False
+            reason = f"stream {self._stream}: cannot sync: {error}; try again"
+            raise LogError(reason) from error
         directory = self.directory if self._names_unsynced else None
         self._unsynced.clear()
         self._names_unsynced = False

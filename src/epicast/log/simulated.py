@@ -96,6 +96,8 @@ class SimulatedDisk(Directory):
         self.capacity_bytes = capacity_bytes
         self.failing = False
         """Syncs fail."""
+        self.creates = True
+        """Whether files can be made: not while the process has no descriptors left."""
         self.operations = 0
         self.cut_at = -1
         """The operation during which the power is cut; -1 is never."""
@@ -166,6 +168,8 @@ class SimulatedDisk(Directory):
 
     def create(self, name: str, size_hint: int) -> File:
         self.operate()
+        if not self.creates:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
         content = self._names[name] = _Content()
         self._changed()
         return SimulatedFile(self, content)
@@ -183,6 +187,8 @@ class SimulatedDisk(Directory):
 
     def remove(self, name: str) -> None:
         self.operate()
+        if name not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         del self._names[name]
         self._changed()
 

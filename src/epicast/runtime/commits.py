@@ -1,8 +1,8 @@
 """Group commit: while one commit is under way, what later steps append gathers for the next.
 
 A storage that needs no waiting is used at once, and its answers are there when `submit` and `read`
-return. Streams fail separately. Once an append of a stream has failed, later ones of the same epoch
-fail too until it is tried again: history has no holes.
+return. Streams fail separately. Once a write of a stream has failed, later ones fail too until it
+is tried again: history has no holes.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from epicast.core import EventBatch
 from epicast.core.effects import BeginEpoch, Write
+from epicast.log.restarts import NOT_TRIED, Failure, Stops, to_be_told
 from epicast.runtime.limits import Limits
 from epicast.runtime.recorder import Recorder
-from epicast.runtime.storage import Failures, Storage, StorageError
+from epicast.runtime.storage import SAVES, Failures, Storage, StorageError
 
 log = logging.getLogger("epicast.runtime")
 
@@ -33,6 +34,11 @@ class AppendFailed(NamedTuple):
     reason: str
 
 
+class EpochFailed(NamedTuple):
+    order: BeginEpoch
+    reason: str
+
+
 class ReadDone(NamedTuple):
     token: int
     batches: list[EventBatch]
@@ -44,11 +50,7 @@ class Afterwards(NamedTuple):
     action: Callable[[], None]
 
 
-Answer = Appended | AppendFailed | ReadDone | Afterwards
-
-_SAVES = -1
-"""In place of a stream: values to be saved were not."""
-_NOT_TRIED = "an append before it failed"
+Answer = Appended | AppendFailed | EpochFailed | ReadDone | Afterwards
 
 
 class _Group:
@@ -91,8 +93,7 @@ class Commits:
         self._gathering = _Group()
         self._refused = False  # something this step appended
         self._touched: dict[int, None] = {}  # streams this step appended to
-        self._failed: dict[int, tuple[int, int]] = {}
-        """Epoch and number at which streams stopped."""
+        self._stops = Stops()
         self._bytes = 0
         self._writer: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -183,25 +184,25 @@ class Commits:
     def _take(self) -> _Group:
         """What has gathered, without what must fail because something before it did."""
         group, self._gathering = self._gathering, _Group()
-        if self._failed:
+        if self._stops:
             wanted, group.appends = group.appends, []
-            for batch in wanted:
-                if self._continues(batch):
-                    group.appends.append(batch)
-                elif batch.stream not in group.refused:
-                    group.refused.add(batch.stream)
-                    self._answer(AppendFailed(batch.stream, batch.first, _NOT_TRIED))
+            untried: dict[int, list[Write]] = {}
+            for write in wanted:
+                if self._stops.passes(write):
+                    group.appends.append(write)
+                else:
+                    untried.setdefault(write.stream, []).append(write)
+            for stream, writes in untried.items():
+                group.refused.add(stream)
+                self._answer_failed(writes, NOT_TRIED)
         return group
 
-    def _continues(self, batch: Write) -> bool:
-        epoch, first = self._failed.get(batch.stream, (0, 0))
-        if not first or batch.epoch < epoch:
-            return True  # nothing failed, or the storage will say what is wrong
-        anew = isinstance(batch, BeginEpoch) or batch.epoch > epoch
-        if anew or batch.first <= first <= batch.last:
-            del self._failed[batch.stream]
-            return True
-        return batch.last < first
+    def _answer_failed(self, writes: Sequence[Write], reason: str) -> None:
+        for write in to_be_told(writes):
+            if isinstance(write, BeginEpoch):
+                self._answer(EpochFailed(write, reason))
+            else:
+                self._answer(AppendFailed(write.stream, write.first, reason))
 
     async def _write_all(self, storage: Storage, group: _Group) -> None:
         try:
@@ -223,27 +224,33 @@ class Commits:
 
     def _all_failed(self, group: _Group, error: StorageError) -> Failures:
         log.warning("node %d cannot append: %s", self._recorder.node, error)
-        return {_SAVES: str(error)} | {batch.stream: str(error) for batch in group.appends}
+        failure = Failure(str(error))
+        return {SAVES: failure} | {write.stream: failure for write in group.appends}
 
     def _settle(self, group: _Group, failures: Failures) -> None:
         """The group was written, but for some streams; tell everybody."""
         self._bytes -= group.size
+        by_stream: dict[int, list[Write]] = {}
+        for write in group.appends:
+            by_stream.setdefault(write.stream, []).append(write)
         ends: dict[int, int] = {}
-        told: set[int] = set()  # also of streams of which something later was not even tried
-        for batch in group.appends:
-            stream = batch.stream
-            if stream not in failures:
-                if isinstance(batch, EventBatch):
-                    ends[stream] = batch.last
-            elif stream not in told:
-                told.add(stream)
+        for stream, writes in by_stream.items():
+            failure = failures.get(stream)
+            stored = writes if failure is None else writes[: failure.stored]
+            for write in stored:
+                if isinstance(write, EventBatch):
+                    ends[stream] = write.last
+            if failure is not None:
                 group.refused.add(stream)
-                self._failed[stream] = (batch.epoch, batch.first)
-                self._answer(AppendFailed(stream, batch.first, failures[stream]))
+                if stream in ends:
+                    self._answer(Appended(stream, ends.pop(stream)))
+                for write in writes[failure.stored :]:
+                    self._stops.note(write)
+                self._answer_failed(writes[failure.stored :], failure.reason)
         for stream, end in ends.items():
             self._answer(Appended(stream, end))
         for action, streams in group.afterwards:
-            if _SAVES in failures or not streams.isdisjoint(group.refused):
+            if SAVES in failures or not streams.isdisjoint(group.refused):
                 self._recorder.drop("append failed")
             else:
                 self._answer(Afterwards(action))
@@ -272,8 +279,8 @@ class Commits:
     def _refuse(self, batch: Write, reason: str) -> None:
         self._refused = True
         if self._storage is not None:
-            self._failed.setdefault(batch.stream, (batch.epoch, batch.first))
-        self._answer(AppendFailed(batch.stream, batch.first, reason))
+            self._stops.note(batch)
+        self._answer_failed([batch], reason)
 
     def _answer(self, answer: Answer) -> None:
         self.answers.append(answer)

@@ -25,7 +25,7 @@ from typing import Any
 from epicast.core import Effects, EventBatch, NodeId, Peer, Protocol, Recovered, TraceKind
 from epicast.core.host import publish_room
 from epicast.runtime.addresses import AddressBook
-from epicast.runtime.commits import Afterwards, Appended, AppendFailed, Commits
+from epicast.runtime.commits import Afterwards, Appended, AppendFailed, Commits, EpochFailed
 from epicast.runtime.datagrams import DatagramPort
 from epicast.runtime.inbox import Inbox
 from epicast.runtime.links import LinkTable
@@ -147,6 +147,8 @@ class Engine:
                 protocol.on_appended(now, answer.stream, answer.seq, self._fx)
             elif isinstance(answer, AppendFailed):
                 protocol.on_append_failed(now, *answer, self._fx)
+            elif isinstance(answer, EpochFailed):
+                protocol.on_epoch_failed(now, *answer, self._fx)
             elif isinstance(answer, Afterwards):
                 answer.action()
             else:

@@ -12,12 +12,13 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from epicast.core import ConfigError, EpicastError, EventBatch, Recovered
+from epicast.core import ConfigError, EventBatch, Recovered
 from epicast.core.effects import BeginEpoch, Write
 from epicast.core.epochs import left_of_epoch_ns, new_epoch
 from epicast.log import (
@@ -32,10 +33,10 @@ from epicast.log import (
     in_memory,
     warm_up,
 )
-from epicast.log.restarts import may_have_lost, write
+from epicast.log.restarts import Failure, may_have_lost, write
 from epicast.runtime.complaints import Complaints
 from epicast.runtime.saved_state import State, StateError, StateFile
-from epicast.runtime.storage import Failures, StorageError
+from epicast.runtime.storage import SAVES, Failures, StorageError
 
 log = logging.getLogger("epicast.runtime")
 
@@ -243,15 +244,21 @@ class HistoryStorage:
                 if stream in self._locks:
                     await locks.enter_async_context(self._locks[stream])
             failures = self._append_all(by_stream)
-            for stream, error in (await self._sync(by_stream.keys() - failures.keys())).items():
-                failures[stream] = error
+            nothing = {stream for stream, failure in failures.items() if not failure.stored}
+            for stream, error in (await self._sync(by_stream.keys() - nothing)).items():
+                failures[stream] = Failure(error)
             self._tell(by_stream, failures)
+        unsaved = ""
         if failures and len(failures) == len(by_stream):
+            unsaved = "; ".join(dict.fromkeys(failure.reason for failure in failures.values()))
             if state is not None and self._file is not None:
                 self._file.discard()
-            raise StorageError("; ".join(dict.fromkeys(failures.values())))
-        if state is not None:
-            await self._keep(state)
+            if not any(failure.stored for failure in failures.values()):
+                raise StorageError(unsaved)
+        elif state is not None:
+            unsaved = await self._keep(state)
+        if saves and unsaved:
+            failures[SAVES] = Failure(unsaved)
         return failures
 
     def _promises_disk(self, stream: int) -> bool:
@@ -267,27 +274,36 @@ class HistoryStorage:
         if history is None or not self._locks[stream].locked():
             return self._promises_disk(stream)
         # Starting over would take files away from whoever is syncing them.
-        return self._promises_disk(stream) or any(
-            isinstance(write, BeginEpoch) or write.epoch > history.epoch for write in writes
-        )
+        return self._promises_disk(stream) or any(isinstance(each, BeginEpoch) for each in writes)
 
-    def _append_all(self, by_stream: Mapping[int, list[Write]]) -> dict[int, str]:
-        failures: dict[int, str] = {}
+    def _append_all(self, by_stream: Mapping[int, list[Write]]) -> dict[int, Failure]:
+        failures: dict[int, Failure] = {}
         for stream, writes in by_stream.items():
             try:
-                write(self.history(stream), writes)
-            except (EpicastError, OSError) as error:
+                failure = write(self.history(stream), writes, partial(self._note_set_aside, stream))
+            except StorageError as error:
+                failure = Failure(str(error))
+            if failure is not None:
+                failures[stream] = failure
                 self._failed_appends.warn(
-                    time.monotonic_ns(), "stream %d cannot be appended to: %s", stream, error
-                )
-                failures[stream] = str(error)
+                    time.monotonic_ns(),
+                    "stream %d cannot be appended to: %s", stream, failure.reason,
+                )  # fmt: skip
         return failures
+
+    def _note_set_aside(self, stream: int, first: int, names: list[str]) -> None:
+        log.warning(
+            "stream %d goes on without this node's events from %d on, which others may lack; they "
+            "are set aside in %s: %s. Check whether they are needed, then remove these files",
+            stream, first, self._stores[stream].folder, ", ".join(names),
+        )  # fmt: skip
 
     def _tell(self, by_stream: Mapping[int, list[Write]], failures: Failures) -> None:
         if self._on_stored is not None:
             for stream, writes in by_stream.items():
-                batches = [write for write in writes if isinstance(write, EventBatch)]
-                if stream not in failures and batches:
+                stored = writes[: failures[stream].stored] if stream in failures else writes
+                batches = [each for each in stored if isinstance(each, EventBatch)]
+                if batches:
                     self._on_stored(batches, self._promises_disk(stream))
 
     async def _sync(self, streams: Sequence[int] | set[int]) -> dict[int, str]:
@@ -338,14 +354,16 @@ class HistoryStorage:
                 raise StorageError(str(error)) from error
         return state
 
-    async def _keep(self, state: State) -> None:
+    async def _keep(self, state: State) -> str:
+        """Let saved values count; why they do not, if that fails."""
         if self._file is not None:
             try:
                 await asyncio.to_thread(self._file.replace)
             except StateError as error:
-                raise StorageError(str(error)) from error
+                return str(error)
         self._state = state
         self._doubtful.clear()  # who was told has said what it makes of it
+        return ""
 
     def release(self, stream: int, seq: int) -> None:
         history = self._histories.get(stream)

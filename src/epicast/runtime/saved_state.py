@@ -37,6 +37,8 @@ class StateFile:
         self._folder = folder
         self._path = folder / "state"
         self._new = folder / "state.tmp"
+        self._opened: int | None = None
+        """The folder, between `prepare` and what follows it: descriptors may be used up then."""
 
     def load(self) -> State:
         try:
@@ -66,7 +68,9 @@ class StateFile:
             raise StateError(
                 f"{len(body)} bytes of saved values, the limit is {MAX_STATE_BYTES}; save less"
             )
+        self._close_folder()
         try:
+            self._opened = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             with open(self._new, "wb") as file:
                 file.write(_MAGIC + crc32c(body).to_bytes(4, "little") + body)
                 file.flush()
@@ -80,21 +84,26 @@ class StateFile:
 
     def replace(self) -> None:
         """Let what was prepared count."""
+        assert self._opened is not None
         try:
             os.replace(self._new, self._path)
-            descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            os.fsync(self._opened)
         except OSError as error:
             raise StateError(
                 f"{self._path}: {error.strerror}; check the disk and restart the node"
             ) from error
+        finally:
+            self._close_folder()
 
     def discard(self) -> None:
+        self._close_folder()
         with suppress(OSError):
             self._new.unlink()
+
+    def _close_folder(self) -> None:
+        descriptor, self._opened = self._opened, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def write(self, state: State) -> None:
         self.prepare(state)

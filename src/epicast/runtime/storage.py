@@ -8,9 +8,12 @@ from typing import Protocol as Interface
 from epicast.core import EpicastError, EventBatch, Recovered
 from epicast.core.effects import Write
 from epicast.core.epochs import in_epoch
+from epicast.log.restarts import Failure
 
-Failures = Mapping[int, str]
-"""Streams of which nothing of what was to be appended was stored, and why."""
+SAVES = -1
+"""In place of a stream: values were not saved."""
+Failures = Mapping[int, Failure]
+"""By stream: which of its writes was not carried out, and none behind it, and why."""
 
 
 class StorageError(EpicastError):
@@ -27,7 +30,7 @@ class Storage(Interface):
         """What earlier starts left behind, and the incarnation of this one."""
 
     async def commit(self, appends: Sequence[Write], saves: Mapping[str, bytes]) -> Failures:
-        """Return once all of it is durable, together, but for the streams named in the answer;
+        """Return once all of it is durable, together, but for what the answer names;
         `StorageError` if none of it is."""
 
     async def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
@@ -52,13 +55,13 @@ class MemoryStorage:
     def __init__(self) -> None:
         self.starts = 0
         self.streams: dict[int, list[EventBatch]] = {}
+        self.epochs: dict[int, int] = {}
         self.saved: dict[str, bytes] = {}
 
     async def recover(self) -> Recovered:
         self.starts += 1
-        ends = {stream: batches[-1].last for stream, batches in self.streams.items()}
-        epochs = {stream: batches[-1].epoch for stream, batches in self.streams.items()}
-        return Recovered(self.starts, ends, dict(self.saved), epochs)
+        ends = {stream: batches[-1].last for stream, batches in self.streams.items() if batches}
+        return Recovered(self.starts, ends, dict(self.saved), dict(self.epochs))
 
     async def commit(self, appends: Sequence[Write], saves: Mapping[str, bytes]) -> Failures:
         return self.commit_now(appends, saves)
@@ -67,16 +70,25 @@ class MemoryStorage:
         return self.read_now(stream, first, max_bytes)
 
     def commit_now(self, appends: Sequence[Write], saves: Mapping[str, bytes]) -> Failures:
-        for batch in appends:
-            stored = self.streams.setdefault(batch.stream, [])
-            if isinstance(batch, EventBatch):
-                stored.append(batch)
-            elif batch.keeps:
-                stored[:] = [in_epoch(each, batch.epoch) for each in stored]
+        failures: dict[int, Failure] = {}
+        done: dict[int, int] = {}
+        for each in appends:
+            stream = each.stream
+            stored = self.streams.setdefault(stream, [])
+            if stream in failures:
+                continue
+            if not isinstance(each, EventBatch):
+                stored[:] = [in_epoch(batch, each.epoch) for batch in stored if each.keeps]
+                self.epochs[stream] = each.epoch
+            elif each.epoch == self.epochs.setdefault(stream, 0):
+                stored.append(each)
             else:
-                stored.clear()
+                reason = f"a batch of epoch {each.epoch} in epoch {self.epochs[stream]}"
+                failures[stream] = Failure(reason, done.get(stream, 0))
+                continue
+            done[stream] = done.get(stream, 0) + 1
         self.saved.update(saves)
-        return {}
+        return failures
 
     def release(self, stream: int, seq: int) -> None:
         """Nothing is ever collected here."""

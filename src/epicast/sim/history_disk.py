@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from epicast.core import EventBatch, Recovered
+from epicast.core.effects import Write
 from epicast.log import GcPolicy, History, HistoryGone, LogConfig, in_memory
-from epicast.sim.disk import Commit, SimDisk
+from epicast.log.restarts import Failure, write
+from epicast.sim.disk import SimDisk
 
 
 def history_config(*, waits_for_release: bool = False) -> LogConfig:
@@ -37,33 +39,19 @@ class HistoryDisk(SimDisk):
     def history(self, stream: int) -> History | None:
         return self._histories.get(stream)
 
-    def sync(self, commit: Commit) -> dict[int, int]:
-        assert self.pending and self.pending[0] is commit
-        del self.pending[0]
-        ends: dict[int, int] = {}
-        for batch in commit.batches:
-            history = self._histories.get(batch.stream)
-            if not isinstance(batch, EventBatch):
-                if history is not None and batch.keeps:
-                    history.raise_epoch(batch.epoch)
-                elif history is not None:
-                    history.reset(batch.epoch)
-                continue
-            if history is None:
-                history = self._histories[batch.stream] = History.in_memory(
-                    batch.stream,
-                    policy=self._policies.get(batch.stream),
-                    config=self._config,
-                    epoch=batch.epoch,
-                )
-            if batch.epoch > history.epoch:
-                history.reset(batch.epoch, batch.first)
-            history.append(batch)
-            ends[batch.stream] = batch.last
-            if self.on_stored is not None:
-                self.on_stored(batch)
-        self._saved.update(commit.saves)
-        return ends
+    def _write(self, stream: int, writes: Sequence[Write]) -> Failure | None:
+        history = self._histories.get(stream)
+        if history is None:
+            history = self._histories[stream] = History.in_memory(
+                stream, policy=self._policies.get(stream), config=self._config
+            )
+        return write(history, writes)
+
+    def _tell(self, stored: Sequence[Write]) -> None:
+        if self.on_stored is not None:
+            for each in stored:
+                if isinstance(each, EventBatch):
+                    self.on_stored(each)
 
     def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
         history = self._histories.get(stream)

@@ -16,9 +16,9 @@ from epicast.core import EventBatch, Recovered
 from epicast.core.effects import BeginEpoch, Write
 from epicast.core.epochs import new_epoch
 from epicast.log import GcPolicy, History, LogConfig, LogError, in_memory
-from epicast.log.restarts import may_have_lost, write
+from epicast.log.restarts import Failure, may_have_lost, write
 from epicast.log.simulated import SimulatedDisk
-from epicast.sim.disk import Commit, SimDisk
+from epicast.sim.disk import SimDisk
 
 _ROOMY = 1 << 62
 
@@ -61,7 +61,6 @@ class LogDisk(SimDisk):
         self._wall_ns = wall_ns
         self._owned = owned
         self._histories: dict[int, History] = {}
-        self._failures: list[tuple[int, int, str]] = []
         self._doubtful: set[int] = set()
         """Found when they were opened, and noted until something is saved: files that are opened
         again may not say it again."""
@@ -114,6 +113,7 @@ class LogDisk(SimDisk):
         """In good order; what the node has not told the disk to write is gone all the same."""
         histories, self._histories = self._histories, {}
         self._failures.clear()  # nobody is left who could be told
+        self._stops.clear()
         for history in histories.values():
             try:
                 history.close()
@@ -122,7 +122,6 @@ class LogDisk(SimDisk):
 
     def crash(self, *, lose_everything: bool) -> None:
         super().crash(lose_everything=lose_everything)
-        self._failures.clear()
         self._histories.clear()
         if lose_everything:
             self._replace_files()
@@ -161,49 +160,38 @@ class LogDisk(SimDisk):
             taken = sum(map(files.size, files.names()))
             files.capacity_bytes = taken + self._rng.randrange(600)
 
+    def refuse_files(self) -> None:
+        """No file can be made: no segment, and so no epoch, can be begun."""
+        for files in self.files.values():
+            files.creates = False
+
     def free(self) -> None:
         for files in self.files.values():
             files.capacity_bytes = _ROOMY
+            files.creates = True
 
-    def sync(self, commit: Commit) -> dict[int, int]:
-        assert self.pending and self.pending[0] is commit
-        del self.pending[0]
-        self._saved.update(commit.saves)
-        if commit.saves:
-            self._doubtful.clear()
-        by_stream: dict[int, list[Write]] = {}
-        for batch in commit.batches:
-            by_stream.setdefault(batch.stream, []).append(batch)
-        ends: dict[int, int] = {}
-        for stream, writes in by_stream.items():
-            history = self._histories[stream]
-            before = (history.epoch, history.end)
+    def _write(self, stream: int, writes: Sequence[Write]) -> Failure | None:
+        history, kept = self._histories[stream], self.streams[stream]
+        failure = write(history, writes)
+        if kept.config.sync == "disk" and kept.on_files:
             try:
-                write(history, writes)
-                if self.streams[stream].config.sync == "disk" and self.streams[stream].on_files:
-                    history.sync()
-            except (LogError, OSError) as error:
-                self._failures.append((stream, writes[0].first, str(error)))
-                if (history.epoch, history.end) != before:
-                    self._tell([each for each in writes if isinstance(each, BeginEpoch)])
-                continue
-            batches = [each for each in writes if isinstance(each, EventBatch)]
-            if batches:
-                ends[stream] = batches[-1].last
-            self._tell(writes)
-        return ends
+                history.sync()
+            except LogError as error:
+                return Failure(str(error))
+        return failure
 
-    def _tell(self, writes: Sequence[Write]) -> None:
-        for each in writes:
+    def _tell(self, stored: Sequence[Write]) -> None:
+        for each in stored:
             if isinstance(each, BeginEpoch):
                 if self.on_began is not None:
                     self.on_began(each.stream, each.epoch, each.keeps)
             elif self.on_stored is not None:
                 self.on_stored(each)
 
-    def take_failures(self) -> list[tuple[int, int, str]]:
-        failures, self._failures = self._failures, []
-        return failures
+    def _save(self, values: Mapping[str, bytes]) -> None:
+        super()._save(values)
+        if values:
+            self._doubtful.clear()
 
     def read(self, stream: int, first: int, max_bytes: int) -> list[EventBatch]:
         history = self._histories[stream]

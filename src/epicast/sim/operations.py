@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from epicast.core import TraceKind
 from epicast.core import effects as fx
+from epicast.log.restarts import to_be_told
 from epicast.sim.disk import Commit
 from epicast.sim.node import SimNode
 
@@ -149,17 +150,28 @@ class OperationRunner:
             self._act(commit)
 
     def _refuse_commit(self, node: SimNode, commit: Commit, reason: str) -> None:
+        """When earlier ones have been answered."""
         lived = (node, node.incarnation)
-        for stream, first in commit.firsts().items():
-            failed = (stream, first, reason)
-            self._sim.scheduler.at(self._sim.now, self._append_failed, lived, failed)
+        at = self._sim.now + (node.disk.sync_ns if node.disk is not None else 0)
+        for writes in commit.by_stream().values():
+            for write in to_be_told(writes):
+                self._sim.scheduler.at(at, self._failed, lived, (write, reason))
+        self._give_up(node, commit)
+
+    def _failed(self, writer: tuple[SimNode, int], failed: tuple[fx.Write, str]) -> None:
+        node, incarnation = writer
+        write, reason = failed
+        if node.incarnation != incarnation:
+            return
+        if isinstance(write, fx.BeginEpoch):
+            self._sim.stimulate(node, "on_epoch_failed", write, reason)
+        else:
+            self._sim.stimulate(node, "on_append_failed", write.stream, write.first, reason)
+
+    def _give_up(self, node: SimNode, commit: Commit) -> None:
+        """Drop the sends and deliveries that waited for a commit that has failed."""
         for _ in commit.afterwards:
             self._sim.note_drop(node, 0, "append failed", 0)
-
-    def _append_failed(self, writer: tuple[SimNode, int], failed: tuple[int, int, str]) -> None:
-        node, incarnation = writer
-        if node.incarnation == incarnation:
-            self._sim.stimulate(node, "on_append_failed", *failed)
 
     def _synced(self, writer: tuple[SimNode, int], commit: Commit) -> None:
         node, incarnation = writer
@@ -169,9 +181,12 @@ class OperationRunner:
         for stream, end in ends.items():
             self._sim.stimulate(node, "on_appended", stream, end)
         assert node.disk is not None
-        for failure in node.disk.take_failures():
-            self._sim.stimulate(node, "on_append_failed", *failure)
-        if node.paused:
+        failures = node.disk.take_failures()
+        for failure in failures:
+            self._failed(writer, failure)
+        if failures:
+            self._give_up(node, commit)
+        elif node.paused:
             node.backlog.append(partial(self._act, commit))
         else:
             self._act(commit)
@@ -181,7 +196,10 @@ class OperationRunner:
         while node.disk is not None and node.disk.pending:
             commit = node.disk.pending[0]
             self._sync(node, commit)
-            self._act(commit)
+            if node.disk.take_failures():
+                self._give_up(node, commit)
+            else:
+                self._act(commit)
 
     def _sync(self, node: SimNode, commit: Commit) -> dict[int, int]:
         assert node.disk is not None

@@ -16,6 +16,7 @@ from epicast.core import (
     Publication,
     Recovered,
 )
+from epicast.core.effects import BeginEpoch
 from epicast.runtime import NodeDriver
 from epicast.runtime.messages import Accepted
 from epicast.wire import FrameDecoder, FrameEncoder, Handshake, Hello
@@ -78,6 +79,9 @@ class Scripted(Protocol[None]):
 
     def on_append_failed(self, now: int, stream: int, first: int, reason: str, fx: Effects) -> None:
         self.log.append(("append failed", stream, first, reason))
+
+    def on_epoch_failed(self, now: int, order: BeginEpoch, reason: str, fx: Effects) -> None:
+        self.log.append(("epoch failed", order.stream, order.epoch, reason))
 
     def on_read(self, now: int, token: int, batches: Sequence[EventBatch], fx: Effects) -> None:
         self.log.append(("read", token, [(batch.first, batch.last) for batch in batches]))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from epicast.core import EventBatch, Recovered
+from epicast.core.effects import BeginEpoch
 from epicast.log import LogConfig
 from epicast.runtime.history_storage import HistoryStorage, StreamStore
 from epicast.runtime.storage import StorageError
@@ -44,7 +45,7 @@ class Node:
         """Of a history that was closed."""
         await self.start()
         batches = [EventBatch.build(STREAM, seq, [b"x"], epoch=7) for seq in (1, 2)]
-        assert await self.storage.commit(batches, {}) == {}
+        assert await self.storage.commit([BeginEpoch(STREAM, 7, False), *batches], {}) == {}
         await self.storage.close()
         segment = next((self._folder / "one").glob("*.seg"))
         os.truncate(segment, segment.stat().st_size - 3)

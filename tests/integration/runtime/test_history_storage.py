@@ -11,6 +11,7 @@ import pytest
 
 from epicast.core import ConfigError, EventBatch, EventKind
 from epicast.core import Run as Published
+from epicast.core.effects import BeginEpoch
 from epicast.log import DiskDirectory, GcPolicy, History, LogConfig, split_gc_payload
 from epicast.log.directory import DiskFile
 from epicast.log.segment import HEADER_BYTES
@@ -225,17 +226,22 @@ def test_problems_of_opening_are_told(run: Run, tmp_path: Path) -> None:
 # -- commits -------------------------------------------------------------------------------------
 
 
-def test_a_newer_epoch_starts_history_over(run: Run) -> None:
+def test_only_an_order_changes_the_epoch_or_forgets_anything(run: Run) -> None:
     async def main() -> None:
         storage = HistoryStorage({4: StreamStore()})
         await storage.recover()
-        assert storage.commit_now([batch(1, 5, epoch=3)], {}) == {}
-        later = [batch(6, epoch=3), batch(40, 2, epoch=7), batch(42, epoch=7)]
+        assert storage.commit_now([BeginEpoch(4, 3, True), batch(1, 5, epoch=3)], {}) == {}
+        for first in (1, 6):
+            failures = storage.commit_now([batch(first, epoch=7)], {})
+            assert failures is not None and not failures[4].stored
+            assert "epoch 3" in failures[4].reason
+        assert spans(storage.read_now(4, 1, 1 << 20) or []) == [(1, 5)]
+        later = [batch(6, epoch=3), BeginEpoch(4, 7, False), batch(1, 2, epoch=7)]
         assert storage.commit_now(later, {}) == {}
-        assert spans(storage.read_now(4, 1, 1 << 20) or []) == [(40, 42)]
+        assert spans(storage.read_now(4, 1, 1 << 20) or []) == [(1, 2)]
         assert (await storage.recover()).epochs == {4: 7}
-        failures = storage.commit_now([batch(43, epoch=6)], {})
-        assert failures is not None and "out of date" in failures[4]
+        failures = storage.commit_now([batch(3, epoch=6)], {})
+        assert failures is not None and "out of date" in failures[4].reason
 
     run(main())
 
@@ -249,12 +255,13 @@ def test_streams_fail_separately(run: Run, tmp_path: Path, monkeypatch: pytest.M
         no_room(monkeypatch, tmp_path / "4")
         failures = await storage.commit([batch(2), batch(2, stream=5)], {"a": b"1"})
         assert list(failures) == [4]
-        assert "nothing was appended" in failures[4] and "Free some space" in failures[4]
+        assert "nothing was appended" in failures[4].reason
+        assert "Free some space" in failures[4].reason
         with pytest.raises(StorageError, match="Free some space"):
             await storage.commit([batch(2)], {"a": b"2"})
         monkeypatch.undo()
         failures = await storage.commit([batch(3), batch(3, stream=5)], {})
-        assert list(failures) == [4] and "continues at 2" in failures[4]
+        assert list(failures) == [4] and "continues at 2" in failures[4].reason
         assert await storage.commit([batch(2), batch(3)], {}) == {}
         found = await storage.recover()
         assert found.log_ends == {4: 3, 5: 3}
@@ -286,7 +293,7 @@ def test_a_stream_nobody_declared(run: Run) -> None:
         await storage.recover()
         failures = storage.commit_now([batch(1), batch(1, stream=77)], {})
         assert failures is not None and list(failures) == [77]
-        assert "no history here" in failures[77]
+        assert "no history here" in failures[77].reason
         with pytest.raises(StorageError, match="stream 77 has no history here"):
             storage.read_now(77, 1, 1000)
         with pytest.raises(StorageError, match="stream 77 has no history here"):
@@ -347,7 +354,7 @@ def test_a_failed_sync_fails_the_stream_and_hides_what_it_was_for(
 
         monkeypatch.setattr(DiskFile, "sync", fail)
         failures = await storage.commit([batch(4, 2), batch(4, 2, stream=5)], {})
-        assert list(failures) == [4] and "open it again" in failures[4]
+        assert list(failures) == [4] and "open it again" in failures[4].reason
         assert spans(await storage.read(4, 1, 1000)) == [(1, 3)]
         assert spans(await storage.read(5, 1, 1000)) == [(1, 5)]
         monkeypatch.undo()
@@ -405,7 +412,7 @@ def test_an_interval_is_synced_in_the_background(
         config = LogConfig(sync="interval", sync_interval_ns=SECOND)
         storage = HistoryStorage({4: StreamStore(folder=tmp_path / "4", config=config)})
         await storage.recover()
-        assert storage.commit_now([batch(1, epoch=1)], {}) == {}
+        assert storage.commit_now([BeginEpoch(4, 1, True), batch(1, epoch=1)], {}) == {}
         await storage.maintain(NOW)
         assert storage.statistics(4).durable_end == 0
         gate = hold_syncs(monkeypatch)
@@ -413,11 +420,12 @@ def test_an_interval_is_synced_in_the_background(
         await turns()
         assert storage.commit_now([batch(2, epoch=1)], {}) == {}, "appends go on meanwhile"
         assert spans(storage.read_now(4, 1, 1000) or []) == [(1, 2)]
-        assert storage.commit_now([batch(1, epoch=2)], {}) is None, "but nothing is removed"
+        anew = [BeginEpoch(4, 2, False), batch(1, epoch=2)]
+        assert storage.commit_now(anew, {}) is None, "but nothing is removed"
         gate.set()
         await maintaining
         assert storage.statistics(4).durable_end == 1
-        assert await storage.commit([batch(1, epoch=2)], {}) == {}
+        assert await storage.commit(anew, {}) == {}
         await storage.close()
 
     run(main())
@@ -505,15 +513,13 @@ def test_only_the_stream_that_failed_hears_of_it(run: Run) -> None:
 
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_nothing_is_appended_behind_a_failure(run: Run, tmp_path: Path, on_disk: bool) -> None:
-    """Not even where a newer epoch would let history begin anywhere."""
-
     async def main() -> None:
         folder = tmp_path / "4" if on_disk else None
         storage = HistoryStorage({4: StreamStore(folder=folder)})
         steps: list[Callable[[], EventBatch]] = [
-            lambda: EventBatch.build(4, 10, [b""], keys=[b"k" * 2000], epoch=9),  # too long
-            lambda: batch(11, epoch=9),
-            lambda: batch(12, epoch=9),
+            lambda: EventBatch.build(4, 1, [b""], keys=[b"k" * 2000]),  # too long
+            lambda: batch(2),
+            lambda: batch(3),
         ]
         async with node(1, storage=storage) as one:
             for step in steps:
@@ -521,9 +527,88 @@ def test_nothing_is_appended_behind_a_failure(run: Run, tmp_path: Path, on_disk:
                 await turns(5)
             await eventually(lambda: len(one.log) == 3)
             assert [entry[:3] for entry in one.log] == [
-                ("append failed", 4, 10), ("append failed", 4, 11), ("append failed", 4, 12),
+                ("append failed", 4, 1), ("append failed", 4, 2), ("append failed", 4, 3),
             ]  # fmt: skip
-            one.do(lambda fx: fx.append(batch(10, 2, epoch=9)))
-            await eventually(lambda: one.log[-1] == ("appended", 4, 11))
+            one.do(lambda fx: fx.append(batch(1, 2)))
+            await eventually(lambda: one.log[-1] == ("appended", 4, 2))
+
+    run(main())
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_an_epoch_that_a_full_disk_refuses_is_told_and_forgets_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    """Its order came in one commit with a batch of the epoch before, which failed first."""
+
+    async def main() -> None:
+        storage = HistoryStorage({4: StreamStore(folder=tmp_path / "4")})
+        async with node(1, storage=storage) as one:
+            one.do(lambda fx: fx.append(batch(1, 100)))
+            await eventually(lambda: one.log == [("appended", 4, 100)])
+            no_room(monkeypatch, tmp_path / "4")
+            one.do(
+                lambda fx: fx.append(batch(101, 5)),
+                lambda fx: fx.begin_epoch(4, 9, keeps=keeps),
+                lambda fx: fx.append(batch(106 if keeps else 1, 5, epoch=9)),
+            )
+            await eventually(lambda: len(one.log) == 4 if not keeps else len(one.log) >= 3)
+            await turns()
+            first = 106 if keeps else 1
+            assert [entry[:3] for entry in one.log[1:]] == [
+                ("append failed", 4, 101), ("epoch failed", 4, 9), ("append failed", 4, first),
+            ]  # fmt: skip
+            monkeypatch.undo()
+            following = batch(101 if keeps else 1, epoch=9)
+            one.do(lambda fx: fx.append(following))
+            await eventually(lambda: one.log[-1] == (
+                "append failed", 4, following.first, "an append before it failed"
+            ))  # fmt: skip
+            history = storage.history(4)
+            assert (history.epoch, history.start, history.end) == (0, 1, 100)
+            if not keeps:  # what was to be forgotten must not come back in a later epoch
+                one.do(lambda fx: fx.begin_epoch(4, 10, keeps=True))
+                await eventually(lambda: one.log[-1][:3] == ("epoch failed", 4, 10))
+                assert history.end == 100
+            one.do(
+                lambda fx: fx.begin_epoch(4, 9, keeps=keeps),
+                lambda fx: fx.append(following),
+            )
+            await eventually(lambda: one.log[-1] == ("appended", 4, following.last))
+            assert (history.epoch, history.end) == (9, following.last)
+
+    run(main())
+
+
+def test_what_is_set_aside_is_kept_and_named(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        config = LogConfig(segment_bytes=4096, window_bytes=4096)
+        storage = HistoryStorage({4: StreamStore(folder=tmp_path / "orders", config=config)})
+        await storage.recover()
+        for epoch in (0, 1):
+            for first in range(1, 200, 20):
+                assert await storage.commit([batch(first, 20, epoch=epoch)], {}) == {}
+            segments = sorted(path.name for path in (tmp_path / "orders").glob("*.seg"))
+            kept = max(name for name in segments if int(name[:20]) <= 150)
+            assert await storage.commit([BeginEpoch(4, epoch + 1, False, aside=150)], {}) == {}
+            assert str(tmp_path / "orders") in caplog.text and f"{kept}.aside" in caplog.text
+            assert storage.statistics(4).end == 0
+        aside = sorted(path.name for path in (tmp_path / "orders").glob("*.aside*"))
+        wanted = [name for name in segments if name >= kept]
+        assert aside == sorted(f"{name}.aside{again}" for name in wanted for again in ("", "2"))
+        await storage.close()
+        again = HistoryStorage({4: StreamStore(folder=tmp_path / "orders", config=config)})
+        found = await again.recover()
+        assert (found.log_ends, found.epochs, found.doubtful) == ({4: 0}, {4: 2}, frozenset())
+        await again.close()
+        # Whoever wants to see what is in it gives the segments their names back, elsewhere.
+        (tmp_path / "look").mkdir()
+        for name in wanted:
+            (tmp_path / "orders" / f"{name}.aside").rename(tmp_path / "look" / name)
+        history = History(DiskDirectory(tmp_path / "look"), 4)
+        assert (history.start, history.end) == (int(kept[:20]), 200)
+        history.close()
 
     run(main())

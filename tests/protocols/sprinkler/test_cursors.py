@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epicast.core.effects import Read
+from epicast.core.effects import Effects, Read
 from epicast.protocols.sprinkler import ProxyConfig
 from epicast.protocols.sprinkler.cursors import Cursors
 from epicast.protocols.sprinkler.messages import Consumed, Events, Restart, Subscribe, Tail
@@ -166,7 +166,7 @@ def test_a_link_that_is_full_is_left_alone_until_it_is_ready():
 
 def test_a_subscription_of_an_earlier_epoch_is_told_to_start_over():
     rig = Rig(window=1000, chunk=1000, recent=1000)
-    rig.state.restart(2)
+    rig.state.restart(2, Effects())
     fx = effects()
     rig.cursors.epoch_changed(rig.state, fx)
     [(to, message, _)] = fx.sends
@@ -176,7 +176,7 @@ def test_a_subscription_of_an_earlier_epoch_is_told_to_start_over():
 def test_what_was_consumed_of_an_earlier_epoch_says_nothing_about_this_one():
     """It would skip the first events of the new epoch, and acknowledge them for another region."""
     rig = Rig(window=1000, chunk=1000, recent=1000)
-    rig.state.restart(2)
+    rig.state.restart(2, Effects())
     rig.cursors.epoch_changed(rig.state, effects())
     assert rig.cursors.handle_consumed(PEER, Consumed(1, 1, 90), effects()) == 0
     rig.state.take(events(1, epoch=2))

@@ -114,15 +114,16 @@ class World:
         log: LogConfig | None = None,
         trace: Trace | None = None,
     ) -> None:
+        geoplex = parse_geoplex(text, "test")
+        policies = {each.id: policy_of(each) for each in geoplex.streams.values()}
         self.geo = SimGeoplex(
-            parse_geoplex(text, "test"), seed, proxy_config=proxy, agent_config=agent,
-            proxy_bandwidth=bandwidth, agent_bandwidth=bandwidth, conditions=conditions,
-            check_addresses=True, trace=trace,
+            geoplex, seed, proxy_config=proxy, agent_config=agent, proxy_bandwidth=bandwidth,
+            agent_bandwidth=bandwidth, conditions=conditions, check_addresses=True, trace=trace,
+            make_disk=lambda _: HistoryDisk(sync_ns, policies, config=log),
         )  # fmt: skip
         self.simulation = self.geo.simulation
         self.client_config = client or ClientConfig()
         self.stream_names = {info.id: name for name, info in self.geo.streams.items()}
-        policies = {info.id: policy_of(info) for info in self.geo.streams.values()}
         self.auditor = Auditor(policies)
         self.applications: dict[NodeId, Application] = {}
         self.slack = self.geo.proxy_config.chunk_bytes
@@ -130,8 +131,8 @@ class World:
         self._published: dict[tuple[NodeId, str], int] = {}
         self._names: dict[NodeId, str] = {}
         for region, node in self.geo.proxies.items():
-            disk = node.disk = HistoryDisk(sync_ns, policies, config=log)
-            disk.on_stored = self._teller(node.id)
+            assert isinstance(node.disk, HistoryDisk)
+            node.disk.on_stored = self._teller(node.id)
             self._names[node.id] = region
         self.simulation.on_topic_delivery = self._on_delivery
         self.simulation.on_notice = self._on_notice

@@ -19,7 +19,7 @@ def test_all_kinds_of_trouble_occur():
     faults = [fault for plan in PLANS for fault in plan.faults]
     assert {type(fault).__name__ for fault in faults} == {
         "Cut", "CutEdge", "DiskFull", "Drift", "FlipBit", "Kill", "KillEdge", "Move", "Pause",
-        "PauseEdge", "Replace", "RollBack", "Stop", "Truncate", "Weather",
+        "NoDescriptors", "PauseEdge", "Replace", "RollBack", "Stop", "Truncate", "Weather",
     }  # fmt: skip
     assert len({draw.__name__ for draw in KINDS}) == 14
     assert all(fault.at_ns < fault.until_ns <= TROUBLE_ENDS_NS for fault in faults)
@@ -36,6 +36,8 @@ def test_chains_of_all_lengths_and_all_that_can_happen_to_them():
     assert all(region.replicas == 1 for plan in PLANS for region in plan.regions)
     faults = [fault for plan in CHAINS for fault in plan.faults]
     names = {type(fault).__name__ for fault in faults}
+    assert names >= {"DamageRegion", "NoDescriptors"}
+    assert {f.all_but_one for f in faults if type(f).__name__ == "DamageRegion"} == {True, False}
     assert names >= {"CutNodes", "KillCoordination", "KillRegion", "Move", "Replace", "RollBack"}
     assert len({draw.__name__ for draw in CHAIN_KINDS}) == 19
     cuts = [fault for fault in faults if type(fault).__name__ == "CutNodes"]

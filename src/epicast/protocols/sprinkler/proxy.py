@@ -102,6 +102,8 @@ class Proxy(GossipingProxy):
             epoch = recovered.epochs.get(info.id, self._first_epoch(recovered) if owned else 0)
             end = recovered.log_ends.get(info.id, 0)
             state = self._states[info.id] = StreamState(info, epoch, end, config.recent_bytes)
+            if epoch and info.id not in recovered.epochs:
+                state.begin_epoch(epoch, fx, keeps=True)
             if owned:
                 publishers = dict(recovered.publishers.get(info.id, {}))
                 self._publications.own(state, publishers)
@@ -297,8 +299,7 @@ class Proxy(GossipingProxy):
         if state is None:
             return
         self._watch.stored(stream)
-        stored = state.store(seq)
-        if stored:
+        if stored := state.store(seq):
             self._on_stored(now, state, stored, fx)
 
     def _on_stored(
@@ -309,8 +310,7 @@ class Proxy(GossipingProxy):
 
     def _show(self, now: int, state: StreamState, seq: int, fx: Effects) -> None:
         """Everything up to `seq` is as safe as the stream promises."""
-        shown = state.show(seq)
-        if not shown:
+        if not (shown := state.show(seq)):
             return
         self._on_shown(state, shown)
         self._cursors.exposed(state, shown, fx)  # subscribers first: they are who waits
@@ -339,9 +339,8 @@ class Proxy(GossipingProxy):
     def _report_consumed(
         self, state: StreamState, shown: Sequence[EventBatch], fx: Effects
     ) -> None:
-        number = self._sources.number_of(state.id)
+        number, source = self._sources.number_of(state.id), self._sources.source_of(state.id)
         total = self._consumed.get(number, 0) + sum(batch.wire_size() for batch in shown)
-        source = self._sources.source_of(state.id)
         if source and (total >= self.config.window_bytes // 8 or state.end == state.taken):
             fx.send(source, Consumed(number, state.epoch, state.end))
             total = 0
@@ -361,8 +360,7 @@ class Proxy(GossipingProxy):
             self._relays.call_back(list(self._attached), fx)
         if former:
             self._sources.forget(now, former, fx)
-        region = self._region_of(source)
-        self._watch.heard(now, region, message.counters)
+        self._watch.heard(now, region := self._region_of(source), message.counters)
         for counter in message.counters:
             # Only of who is connected would we be told that a subscription was lost on the way.
             if source in self._connected and self._is_head:
@@ -401,9 +399,11 @@ class Proxy(GossipingProxy):
             stream = batch.stream
             if not source or self._source_of(stream) != source:
                 continue  # from a source we left, or one we never had
+            state = self._states[stream]
+            if state.is_stuck:
+                continue
             if self._is_head:
                 self._sources.delivered(now, stream)
-            state = self._states[stream]
             if batch.epoch != state.epoch:
                 if batch.epoch < state.epoch or batch.first != 1:
                     continue
@@ -449,8 +449,8 @@ class Proxy(GossipingProxy):
         state.take(gap)
         fx.append(gap)
 
-    def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
-        state.restart(epoch)
+    def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects, aside: int = 0) -> None:
+        state.restart(epoch, fx, aside)
         self._cursors.epoch_changed(state, fx)
 
     # -- the region (RLP) ------------------------------------------------------------------------

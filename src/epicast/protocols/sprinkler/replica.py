@@ -7,11 +7,21 @@ from random import Random
 
 import msgspec
 
-from epicast.core import COORDINATION_ID, Effects, EventBatch, NodeId, Peer, Recovered, handles
+from epicast.core import (
+    COORDINATION_ID,
+    Effects,
+    EventBatch,
+    NodeId,
+    Peer,
+    Recovered,
+    handles,
+)
+from epicast.core.effects import BeginEpoch
 from epicast.core.epochs import new_epoch
 from epicast.protocols.coordination import PutAnswer, View
 from epicast.protocols.sprinkler.alarms import Alarm
 from epicast.protocols.sprinkler.chain.configuration import ChainConfig, ChainPlan, Member
+from epicast.protocols.sprinkler.chain.doubts import Doubts
 from epicast.protocols.sprinkler.chain.keeper import Keeper
 from epicast.protocols.sprinkler.chain.lineage import VOID, Lineage, begun
 from epicast.protocols.sprinkler.chain.links import READS, ChainLinks
@@ -24,6 +34,7 @@ from epicast.protocols.sprinkler.chain.messages import (
     Progress,
 )
 from epicast.protocols.sprinkler.chain.owner import ChainedOwner
+from epicast.protocols.sprinkler.chain.resuming import Told
 from epicast.protocols.sprinkler.config import ProxyConfig
 from epicast.protocols.sprinkler.messages import (
     Advertisement,
@@ -38,7 +49,6 @@ from epicast.protocols.sprinkler.publications import Admit
 from epicast.protocols.sprinkler.states import StreamState
 
 _LINEAGES = "lineages"
-_DOUBTS = "doubts"
 
 Witness = Callable[[int, int, Sequence[EventBatch], bool], None]
 """Told of a stream of the region, before anybody else is, how far it may be shown from now on; the
@@ -77,9 +87,8 @@ class ReplicaProxy(ChainedOwner):
         self._keeper = Keeper(node, config, chain)
         self._links = ChainLinks(self._region_id, config, self._states)
         self._wanted = {}
-        self._is_head = False
-        self._doubtful: dict[int, int] = {}
-        """Streams of which this replica may have lost what others had seen, and in which epoch."""
+        self._is_head = self._cannot_append = False
+        self._doubts = Doubts()
         self._forgetting: set[int] = set()
         """Streams whose history is being replaced. That may fail, or end half done: until something
         is stored again, nothing is known of it."""
@@ -91,7 +100,7 @@ class ReplicaProxy(ChainedOwner):
     ) -> None:
         super().on_start(now, contacts, recovered, fx)
         self._links = ChainLinks(self._region_id, self.config, self._states)
-        self._recall_doubts(recovered, fx)
+        self._doubts.recall(recovered, fx)
         if _LINEAGES in recovered.saved:
             saved = msgspec.msgpack.decode(recovered.saved[_LINEAGES], type=dict[int, Lineage])
             self._links.lineages = saved
@@ -100,26 +109,15 @@ class ReplicaProxy(ChainedOwner):
         self._keeper.start(now, recovered, fx)
         self.timers.set("beat", now + int(self.rng.random() * self.config.beat_every_ns))
 
-    def _recall_doubts(self, recovered: Recovered, fx: Effects) -> None:
-        """Of what was lost once, files that are opened a second time say nothing any more. Where
-        another epoch has begun since, there is nothing to doubt."""
-        saved = recovered.saved.get(_DOUBTS)
-        noted = msgspec.msgpack.decode(saved, type=dict[int, int]) if saved is not None else {}
-        epochs = recovered.epochs
-        self._doubtful = {s: epoch for s, epoch in noted.items() if epochs.get(s, 0) <= epoch}
-        self._keep_doubts(self._doubtful | {s: epochs[s] for s in recovered.doubtful}, fx)
-
-    def _keep_doubts(self, doubtful: dict[int, int], fx: Effects) -> None:
-        if doubtful != self._doubtful:
-            self._doubtful = doubtful
-            fx.save(_DOUBTS, msgspec.msgpack.encode(doubtful))
-
     def _first_epoch(self, recovered: Recovered) -> int:
         return 0  # the head will say
 
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
         if name == "beat":
             self.timers.set("beat", now + self.config.beat_every_ns)
+            stuck = any(state.is_stuck for state in self._states.values())
+            self._keeper.ailing = self._cannot_append or stuck
+            self._tell_what_is_here(now, fx)
             self._keeper.tick(now, fx)
             self._links.introduce(self._keeper.incarnation, fx)
             self._links.cursors.retry(fx)
@@ -167,6 +165,14 @@ class ReplicaProxy(ChainedOwner):
 
     # -- the chain -------------------------------------------------------------------------------
 
+    def _tell_what_is_here(self, now: int, fx: Effects) -> None:
+        """To other members that were started again: one of them, or this one, has to go on."""
+        if self._keeper.was_member:
+            own = [s for s in self._states.values() if s.info.owner == self._region_id]
+            synced = frozenset(state.id for state in own if state.info.level == "disk")
+            places = [self._links.place(s, doubtful=self._doubts.about(s.id)) for s in own]
+            self._doubts.vouch(self._keeper.tell(now, places, synced, fx))
+
     @handles(View)
     def _handle_view(self, now: int, source: NodeId, message: View, fx: Effects) -> None:
         if source != COORDINATION_ID:
@@ -200,7 +206,7 @@ class ReplicaProxy(ChainedOwner):
         self._links.rearrange(chain.epoch, before, successor, is_member=place is not None)
         self._publications.is_alone = len(chain.members) == 1
         if place is not None and not self._is_alone():
-            self._keep_doubts({}, fx)  # it was let in with all that was ever shown
+            self._doubts.forget(fx)
         self._adopt_tenures(now, fx)
         if self._links.is_head and not self._is_head:
             self._become_head(now, chain.epoch, fx)
@@ -227,17 +233,17 @@ class ReplicaProxy(ChainedOwner):
 
     def _become_head(self, now: int, epoch: int, fx: Effects) -> None:
         self._is_head = True
+        owned = [state for state in self._states.values() if self._publications.owns(state.id)]
+        doubtful = self._doubts.settle(
+            [state.id for state in owned], is_alone=self._is_alone(), fx=fx
+        )
         for state in self._states.values():
             if state.info.owner != self._region_id:
                 continue
             self._begin_epoch_of_tenure(state, fx)
-            if state.epoch == 0 or (state.id in self._doubtful and self._is_alone()):
+            if state.epoch == 0 or state.id in doubtful:
                 self._raise_epoch(now, state, fx)
             self._number_from_here(state, epoch)
-        # The note of those that go on in a new epoch is void once that is on the disk.
-        owned = self._publications.owns
-        self._keep_doubts({s: epoch for s, epoch in self._doubtful.items() if owned(s)}, fx)
-        self._doubtful = {}
         self._save_lineages(fx)
 
     def _number_from_here(self, state: StreamState, epoch: int) -> None:
@@ -252,7 +258,7 @@ class ReplicaProxy(ChainedOwner):
         """An epoch that no head before has used."""
         by_the_clock = new_epoch(now + fx.wall_offset)
         state.epoch = max(state.epoch + 1, by_the_clock, self._keeper.chain.epoch)
-        fx.begin_epoch(state.id, state.epoch, keeps=True)
+        state.begin_epoch(state.epoch, fx, keeps=True)
         self._publications.begin_epoch(state.id)
         state.recent.clear()
         self._cursors.epoch_changed(state, fx)
@@ -288,6 +294,11 @@ class ReplicaProxy(ChainedOwner):
     def _handle_link(self, now: int, source: NodeId, message: Link, fx: Effects) -> None:
         if not self._is_of_now(now, source, message.epoch, fx):
             return
+        if self._keeper.is_started_again(source, message.incarnation):
+            places = {place.stream: place for place in message.places}
+            told = Told(message.incarnation, message.epoch, places)
+            self._keeper.candidates.tell(source, told)
+            return
         if self._keeper.proposes and source != self._links.successor:
             return  # the newcomer proposed must not be taken for one that begins anew
         if self._links.has_strayed(source, message):
@@ -312,8 +323,8 @@ class ReplicaProxy(ChainedOwner):
         state = self._states[place.stream]
         owned = state.info.owner == self._region_id
         if place.afresh or state.id in self._forgetting:
-            fx.begin_epoch(state.id, place.epoch, keeps=False)
-            self._begin_epoch(state, place.epoch, fx)
+            aside = self._links.own_from(state, place) if owned else 0
+            self._begin_epoch(state, place.epoch, fx, aside)
             if owned:
                 self._publications.start_over(state.id)
             self._forgetting.add(state.id)
@@ -358,7 +369,7 @@ class ReplicaProxy(ChainedOwner):
     def _on_stored(
         self, now: int, state: StreamState, stored: Sequence[EventBatch], fx: Effects
     ) -> None:
-        self._keeper.ailing = False
+        self._cannot_append = False
         if state.id in self._forgetting:
             self._forgetting.discard(state.id)
             self._save_lineages(fx)
@@ -395,15 +406,20 @@ class ReplicaProxy(ChainedOwner):
         if self._publications.owns(batch.stream):
             self._publications.observe(batch)
 
-    def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
-        super()._begin_epoch(state, epoch, fx)
+    def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects, aside: int = 0) -> None:
+        super()._begin_epoch(state, epoch, fx, aside)
         self._links.epoch_changed(state, fx)
 
     def on_append_failed(self, now: int, stream: int, first: int, reason: str, fx: Effects) -> None:
         super().on_append_failed(now, stream, first, reason, fx)
         if self._links.predecessor:
             self._links.linked = False  # to be sent it again
-        self._keeper.ailing = True
+        self._cannot_append = True
+
+    def on_epoch_failed(self, now: int, order: BeginEpoch, reason: str, fx: Effects) -> None:
+        super().on_epoch_failed(now, order, reason, fx)
+        if self._links.predecessor:
+            self._links.linked = False  # to be told again from where on it is sent events
 
     def _report_consumed(
         self, state: StreamState, shown: Sequence[EventBatch], fx: Effects

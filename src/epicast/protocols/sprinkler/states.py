@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from epicast.core import EventBatch, InvariantViolation
+from epicast.core import Effects, EventBatch, InvariantViolation
+from epicast.core.effects import BeginEpoch
 from epicast.core.epochs import in_epoch
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 from epicast.protocols.sprinkler.recent import RecentBatches
@@ -23,6 +24,7 @@ class StreamState:
         "_hidden",
         "_numbered",
         "_unstored",
+        "_unwritten",
         "end",
         "epoch",
         "hidden_bytes",
@@ -46,6 +48,9 @@ class StreamState:
         self._unstored: deque[EventBatch] = deque()
         self._hidden: deque[EventBatch] = deque()
         """Stored, but not shown."""
+        self._unwritten: BeginEpoch | None = None
+        """The order to begin an epoch that the history could not carry out, if any. Nothing more is
+        stored until the order is given again."""
 
     @property
     def counter(self) -> Counter:
@@ -82,6 +87,7 @@ class StreamState:
 
     def store(self, seq: int) -> list[EventBatch]:
         """Everything up to `seq` is stored: what of it was not before."""
+        self._unwritten = None  # or nothing would have been stored
         stored: list[EventBatch] = []
         unstored = self._unstored
         while unstored and unstored[0].last <= seq:
@@ -123,8 +129,32 @@ class StreamState:
             self.hidden_bytes -= unstored.pop().wire_size()
         self.taken = unstored[-1].last if unstored else self.stored
 
-    def restart(self, epoch: int) -> None:
-        """A new epoch begins: everything of the old one is void."""
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the history has yet to begin an epoch, and stores nothing before that."""
+        return self._unwritten is not None
+
+    def begin_epoch(self, epoch: int, fx: Effects, *, keeps: bool, aside: int = 0) -> None:
+        """Have the history go on in an epoch."""
+        order = BeginEpoch(self.id, epoch, keeps, aside).after(self._unwritten)
+        self._unwritten = None
+        fx.begin_epoch(self.id, order.epoch, keeps=order.keeps, aside=order.aside)
+
+    def not_begun(self, order: BeginEpoch) -> None:
+        """The history could not begin an epoch."""
+        self._unwritten = order.after(self._unwritten)
+
+    def begin_again(self, fx: Effects) -> None:
+        """Order once more what the history could not do. One that is to forget everything must not
+        forget what a later order has made room for."""
+        order = self._unwritten
+        if order is not None and (order.keeps or not self.taken):
+            self.begin_epoch(self.epoch, fx, keeps=order.keeps, aside=order.aside)
+
+    def restart(self, epoch: int, fx: Effects, aside: int = 0) -> None:
+        """A new epoch begins: everything of the old one is void, and its history is forgotten, or
+        set aside from a number on."""
+        self.begin_epoch(epoch, fx, keeps=False, aside=aside)
         self.epoch = epoch
         self.end = self.stored = self.taken = 0
         self.recent.clear()

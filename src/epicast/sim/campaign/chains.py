@@ -93,6 +93,16 @@ class Chains:
             for config in self._possible(region)
         )
 
+    def has_all(self, region: str, node: SimNode) -> bool:
+        """Whether a replica is in the chain and well, whatever becomes of what was proposed."""
+        return all(
+            any(
+                member.id == node.id and not self._is_unwell(member.id, member.incarnation)
+                for member in config.members
+            )
+            for config in self._possible(region)
+        )
+
     def _possible(self, region: str) -> Iterator[ChainConfig]:
         """The chain there is, and those that may follow it: a proposal outlives who made it."""
         present = self.config(region)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from epicast.log.records import record_ends
 from epicast.log.segment import HEADER_BYTES, SUFFIX
 from epicast.log.simulated import SimulatedDisk
-from epicast.sim.campaign.faults import RegionFault, can_lose
+from epicast.sim.campaign.faults import Fault, RegionFault, can_lose
 from epicast.sim.log_disk import Snapshot
 from epicast.sim.node import SimNode
 
@@ -21,6 +21,15 @@ class DiskFull(RegionFault, frozen=True, kw_only=True):
     def strike(self, world: World) -> None:
         disk = world.disk_of(self.node(world))
         disk.fill()
+        world.at(self.until_ns, disk.free)
+
+
+class NoDescriptors(RegionFault, frozen=True, kw_only=True):
+    """The process has used up its descriptors: it can make no file, and so begin no epoch."""
+
+    def strike(self, world: World) -> None:
+        disk = world.disk_of(self.node(world))
+        disk.refuse_files()
         world.at(self.until_ns, disk.free)
 
 
@@ -70,11 +79,16 @@ class FlipBit(Damage, frozen=True, kw_only=True):
     noticed: ClassVar[bool] = True
 
     def harm(self, files: SimulatedDisk, rng: Random) -> bool:
-        name, end = _midst(files, rng)
-        if not name:
-            return False
-        files.flip_bit(name, rng.randrange(8 * end))
-        return True
+        return flip_bit(files, rng)
+
+
+def flip_bit(files: SimulatedDisk, rng: Random) -> bool:
+    """Whether there was one where that is noticed."""
+    name, end = _midst(files, rng)
+    if not name:
+        return False
+    files.flip_bit(name, rng.randrange(8 * end))
+    return True
 
 
 def _midst(files: SimulatedDisk, rng: Random) -> tuple[str, int]:
@@ -91,6 +105,34 @@ def _midst(files: SimulatedDisk, rng: Random) -> tuple[str, int]:
     if len(ends) < 2:
         return "", 0
     return name, HEADER_BYTES + ends[-2]
+
+
+class DamageRegion(Fault, frozen=True, kw_only=True):
+    """The power goes in a region that is a chain, and when it comes back a bit has flipped in one
+    replica, or in all but one."""
+
+    region: str
+    choice: float
+    """Which replicas, streams and bits: a number from 0 to 1 stands for the draw."""
+    all_but_one: bool
+
+    def strike(self, world: World) -> None:
+        nodes, rng = list(world.replicas(self.region)), Random(self.choice)
+        rng.shuffle(nodes)
+        intact = nodes[-1] if self.all_but_one else nodes[1]
+        has_everything = world.chains.is_complete(self.region) and world.chains.has_all(
+            self.region, intact
+        )
+        if not has_everything or any(node.paused for node in nodes):
+            return
+        for node in nodes:
+            world.kill(node, self.until_ns)
+        for node in nodes[:-1] if self.all_but_one else nodes[:1]:
+            streams = world.streams_on_files(self.region, owned=None)
+            stream = rng.choice(streams)
+            if flip_bit(world.disk_of(node).files[stream], rng):
+                world.damaged(node, [stream])
+                world.chains.mark_unwell(node, unknowing=False)
 
 
 class Truncate(Damage, frozen=True, kw_only=True):

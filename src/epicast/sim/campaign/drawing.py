@@ -17,6 +17,7 @@ from epicast.sim.campaign.drawing_faults import (
     CHAIN_KINDS,
     KINDS,
     Targets,
+    draw_disk_trouble,
     draw_faults,
     draw_moves,
 )
@@ -83,6 +84,11 @@ def draw_plan(seed: int, *, chains: bool = False) -> Plan:
                 _rng(seed, "faults"), targets, CHAIN_KINDS if chains else KINDS, TROUBLE_NS
             ),
             *_draw_moves(_rng(seed, "moves"), regions, streams),
+            *draw_disk_trouble(
+                _rng(seed, "disk trouble"),
+                {region.name: region.replicas for region in regions if region.on_files},
+                TROUBLE_NS,
+            ),
         ),
         trouble_ends_ns=TROUBLE_ENDS_NS,
         publishing_ends_ns=PUBLISHING_ENDS_NS,

@@ -193,6 +193,33 @@ def draw_moves(
     return tuple(moves)
 
 
+def draw_disk_trouble(
+    rng: Random, on_files: Mapping[str, int], within: tuple[int, int]
+) -> tuple[Fault, ...]:
+    """Draw faults of regions that keep files, in about half of the runs. `on_files` has the number
+    of replicas by region."""
+    if not on_files or rng.random() < 0.5:
+        return ()
+    begin, end = within
+    drawn: list[Fault] = []
+    if rng.random() < 0.7:
+        region = rng.choice(list(on_files))
+        at = rng.randrange(begin, end - 500 * MS)
+        until = min(end, at + rng.randrange(300 * MS, 3 * SECOND))
+        replica = rng.randrange(on_files[region])
+        drawn.append(damage.NoDescriptors(at_ns=at, until_ns=until, region=region, replica=replica))
+    chains = [region for region, replicas in on_files.items() if replicas > 1]
+    if chains and rng.random() < 0.7:
+        at = rng.randrange(begin + SECOND, end - 500 * MS)
+        drawn.append(
+            damage.DamageRegion(
+                at_ns=at, until_ns=at + rng.randrange(100 * MS, 500 * MS),
+                region=rng.choice(chains), choice=rng.random(), all_but_one=rng.random() < 0.5,
+            )
+        )  # fmt: skip
+    return tuple(drawn)
+
+
 KINDS: tuple[DrawFault, ...] = (
     _kill, _kill, _stop, _replace, _kill_edge, _pause, _pause_edge, _drift, _cut, _cut, _cut_edge,
     _weather, _disk_full, _flip_bit, _truncate, _roll_back,

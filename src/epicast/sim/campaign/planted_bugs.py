@@ -218,6 +218,14 @@ PLANTED_BUGS: tuple[PlantedBug, ...] = (
         description="an agent that nobody notifies does not ask its proxy",
         within=20,
     ),
+    PlantedBug(
+        name="forget-refused-epoch",
+        file=f"{_SPRINKLER}/moving/tenant.py",
+        old="state.not_begun(order)",
+        new="pass",
+        description="an epoch that a disk could not begin is not ordered again",
+        within=300,
+    ),
     *CHAIN_BUGS,
 )
 """In the order they are run."""

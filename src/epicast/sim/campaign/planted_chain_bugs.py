@@ -122,10 +122,18 @@ CHAIN_BUGS: tuple[PlantedBug, ...] = (
     PlantedBug(
         name="no-doubt",
         file=f"{_SPRINKLER}/replica.py",
-        old="if state.epoch == 0 or (state.id in self._doubtful and self._is_alone()):",
+        old="if state.epoch == 0 or state.id in doubtful:",
         new="if state.epoch == 0:",
         description="the last replica goes on in the same epoch although it may have lost events",
         within=300,
+    ),
+    PlantedBug(
+        name="damaged-wins",
+        file=f"{_CHAIN}/resuming.py",
+        old="return min(told, key=lambda replica: self._lacks(replica, told, synced), default=0)",
+        new="return told[0] if told else 0",
+        description="of replicas that were all started again the first goes on, whatever it lost",
+        within=100,
     ),
     PlantedBug(
         name="new-owner-forgets",

@@ -62,6 +62,10 @@ class Chain:
         node.disk.lost = frozenset({self.stream} if doubtful else ())
         self.geo.restart(node)
 
+    def is_member(self, node) -> bool:
+        assert isinstance(node.protocol, ReplicaProxy)
+        return node.protocol.is_member
+
     def at(self, node) -> tuple[int, int]:
         assert isinstance(node.protocol, ReplicaProxy) and node.protocol.is_member
         return node.protocol.furthest(self.stream)
@@ -77,6 +81,8 @@ def test_who_was_started_twice_remembers_that_it_may_lack_something() -> None:
     chain.crash(chain.first)
     chain.restart(chain.first)
     chain.run(3 * SECOND)
+    assert not chain.is_member(chain.first)  # the other one may have everything
+    chain.run(10 * SECOND)
     now, end = chain.at(chain.first)
     assert now > epoch and end == 5
     chain.crash(chain.first)

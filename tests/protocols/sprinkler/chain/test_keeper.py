@@ -18,13 +18,20 @@ from epicast.protocols.sprinkler.chain.configuration import (
     encode_config,
 )
 from epicast.protocols.sprinkler.chain.keeper import Keeper
-from epicast.protocols.sprinkler.chain.messages import Beat
+from epicast.protocols.sprinkler.chain.lineage import Lineage
+from epicast.protocols.sprinkler.chain.messages import Beat, Place
+from epicast.protocols.sprinkler.chain.resuming import Told
 
 A, B, C = 1, 2, 3
 KEY = "chains/r"
 MS = 1_000_000
 CONFIG = ProxyConfig()
 INCARNATION = 10
+STREAM = 4
+
+
+def place(end: int, *, doubtful: bool = False, lineage: Lineage = ((1, 1),)) -> Place:
+    return Place(STREAM, 7, end, lineage, doubtful)
 
 
 class Rig:
@@ -32,6 +39,7 @@ class Rig:
 
     def __init__(self, me: int, *, saved: bool = True, durable: bool = True) -> None:
         plan = ChainPlan(KEY, (Peer(A), Peer(B), Peer(C)), durable)
+        self.me = me
         self.keeper = Keeper(Peer(me), CONFIG, plan)
         self.now = 0
         self.fx = Effects()
@@ -52,8 +60,16 @@ class Rig:
             entries = (ViewEntry(KEY, encode_config(config), revision),)
         return self.keeper.on_view(self.now, View(KEY, revision, entries), self.fx)
 
+    def tell(self, replica: int, place: Place) -> None:
+        """Say what a member that was started again has."""
+        told = Told(INCARNATION, self.keeper.chain.epoch, {place.stream: place})
+        self.keeper.candidates.tell(replica, told)
+
     def pass_time(self, ms: int, *heard: int, incarnation: int = INCARNATION) -> None:
         """With a beat of each of `heard` every 100 ms."""
+        if not self.keeper.candidates.has_told(self.me, INCARNATION, self.keeper.chain.epoch):
+            self.tell(self.me, place(100))
+        self.keeper._synced = frozenset({STREAM})
         for _ in range(0, ms, 100):
             self.now += 100 * MS
             for peer in heard:
@@ -185,7 +201,47 @@ def test_others_that_were_started_again_too_are_no_members() -> None:
     rig = Rig(A)
     rig.view(chain(3, A, B, C, incarnation=INCARNATION - 1), 7)
     rig.pass_time(3000, B, C)
-    assert rig.proposed() == [[A]]
+    assert rig.proposed() == [[A]], "although they have not told what they have"
+
+
+@pytest.mark.parametrize("me", [A, B, C])
+@pytest.mark.parametrize(
+    ("a", "b", "c", "goes_on"),
+    [
+        (place(100), place(100), place(100), A),
+        (place(90), place(100), place(100), B),
+        (place(90, doubtful=True), place(100), place(100), B),
+        (place(100, doubtful=True), place(100, doubtful=True), place(100), A),
+        (place(100, doubtful=True), place(100, doubtful=True), place(90), A),
+        (place(80, doubtful=True), place(70, doubtful=True), place(90), C),
+        (place(50, doubtful=True), place(40, doubtful=True), place(60, doubtful=True), C),
+        # A has noted that it numbers from 101 on, and then lost what came before.
+        (place(50, doubtful=True, lineage=((1, 1), (9, 101))), place(90), place(80), B),
+        (place(100), place(105, lineage=((1, 1), (9, 96))), place(110), B),
+    ],
+)
+def test_who_has_most_goes_on_at_once_when_all_members_were_started_again(
+    me: int, a: Place, b: Place, c: Place, goes_on: int
+) -> None:
+    rig = Rig(me)
+    rig.view(chain(3, A, B, C, incarnation=INCARNATION - 1), 7)
+    for replica, its in ((A, a), (B, b), (C, c)):
+        rig.tell(replica, its)
+    rig.pass_time(200, *{A, B, C} - {me})
+    assert rig.proposed()[:1] == ([[me]] if me == goes_on else [])
+    rig.pass_time(20_000, *{A, B, C} - {me})
+    assert me == goes_on or rig.proposed() == [], "somebody is heard of who has more"
+
+
+def test_who_may_lack_something_waits_longer_for_those_that_have_not_come_back() -> None:
+    for doubtful, ms in ((False, 3000), (True, 33_000)):
+        rig = Rig(A)
+        rig.view(chain(3, A, B, C, incarnation=INCARNATION - 1), 7)
+        rig.tell(A, place(100, doubtful=doubtful))
+        rig.pass_time(ms - 100)
+        assert rig.proposed() == []
+        rig.pass_time(100)
+        assert rig.proposed() == [[A]]
 
 
 def test_who_was_the_last_goes_on_at_once_but_not_without_its_disk() -> None:

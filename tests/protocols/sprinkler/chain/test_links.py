@@ -32,7 +32,7 @@ class Tail:
 
     def follow(self, epoch: int, end: int) -> None:
         """The stream's owner has begun an epoch, and this is in it."""
-        self.state.restart(epoch)
+        self.state.restart(epoch, self.fx)
         self.links.epoch_changed(self.state, self.fx)
         self.state.take(EventBatch.build(STREAM, 1, [b"x"] * end, epoch=epoch))
         self.state.show(self.state.store(end)[-1].last)

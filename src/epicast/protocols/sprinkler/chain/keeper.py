@@ -7,18 +7,19 @@ succeeds. One whose outcome is not known is made again in the same words until i
 
 A member that was started again may have lost what it had in memory, and is not the member any more:
 it waits to be removed, and joins at the end like any newcomer. If nobody removes it and no member
-is heard of any more, nobody who was a member is left: then the first of those who were, in the
-order of the chain, goes on alone. While a member is heard of, nobody does, however long that one
-takes to reach the coordination service: it has everything, and who was started again may not.
+is heard of any more, nobody who was a member is left: then one of those who were goes on alone,
+which `resuming` says. While a member is heard of, nobody does, however long that one takes to reach
+the coordination service: it has everything, and who was started again may not. Nor does anybody
+while another is heard of that has more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
-from epicast.core import COORDINATION_ID, ConfigError, Effects, NodeId, Peer, Recovered
+from epicast.core import COORDINATION_ID, DATA, ConfigError, Effects, NodeId, Peer, Recovered
 from epicast.protocols.coordination import Put, PutAnswer, View, Watch
 from epicast.protocols.sprinkler.alarms import Alarm, AlarmKind
 from epicast.protocols.sprinkler.chain.configuration import (
@@ -28,13 +29,16 @@ from epicast.protocols.sprinkler.chain.configuration import (
     decode_config,
     encode_config,
 )
-from epicast.protocols.sprinkler.chain.messages import Beat
+from epicast.protocols.sprinkler.chain.messages import Beat, Link, Place
+from epicast.protocols.sprinkler.chain.resuming import Candidates, Told
 from epicast.protocols.sprinkler.config import ProxyConfig
 
 _SAVED = "chain"
 """Under this name replicas note that they are members: who has the note has the history as well."""
 _WATCH_EVERY_NS = 2_000_000_000
 _ASK_EVERY_NS = 50_000_000
+_DOUBTFUL_WAITS = 10
+"""Times `resume_after_ns`: how much longer who may lack what was on disk waits for the others."""
 
 
 class Proposal(Struct):
@@ -65,6 +69,9 @@ class Keeper:
         self._up: dict[NodeId, None] = {}
         self._heard: dict[NodeId, tuple[int, int]] = {}
         """By replica: its incarnation, and when it was last heard of."""
+        self.candidates = Candidates()
+        self._synced: frozenset[int] = frozenset()
+        """The region's own streams that promise to be on disk."""
         self.ailing = False
         """This replica cannot store at the moment."""
         self._ailing: set[NodeId] = set()
@@ -225,12 +232,81 @@ class Keeper:
             lost = next(gone, None)
             return chain.without(lost.id) if lost is not None else None
         was = chain.place_of(self._me)
-        if was is None or not (self._saved or not self._plan.durable):
+        if was is None or not self._may_resume:
             return None
         others = [member for member in chain.members if member.id != self._me]
-        patience = (1 + was) * self._config.resume_after_ns if others else 0
         silent_ns = now - max(self._adopted_at, *map(self._heard_at, others), 0)
-        return chain.changed((myself,)) if silent_ns >= patience else None
+        patience = self._patience(now, was)
+        return chain.changed((myself,)) if patience is not None and silent_ns >= patience else None
+
+    def tell(
+        self, now: int, places: Sequence[Place], synced: frozenset[int], fx: Effects
+    ) -> Collection[int]:
+        """Tell the other restarted members how long this replica's histories are. `synced` are the
+        streams with `ack = "disk"`. Return the streams of which this replica may lack events that
+        were shown."""
+        if not self._may_resume:
+            return ()
+        self._synced = synced
+        told = {place.stream: place for place in places}
+        self.candidates.tell(self._me, Told(self.incarnation, self.chain.epoch, told))
+        returned = self.returned(now)
+        if returned:
+            fx.send(returned, Link(self.chain.epoch, self.incarnation, tuple(places)), DATA)
+        return self.candidates.doubts(self._me, self.present(now))
+
+    def _patience(self, now: int, was: int) -> int | None:
+        """Return how long this restarted replica waits for other members before it goes on alone,
+        or None while another restarted member should go on instead."""
+        present = self.present(now)
+        if len(present) == 1 == len(self.chain.members):
+            return 0
+        if self.candidates.best(present, self._synced) != self._me:
+            return None
+        if len(present) == len(self.chain.members):
+            return 0  # nobody else can have anything
+        doubts = self.candidates.doubts(self._me, present) & self._synced
+        times = 1 + was + (_DOUBTFUL_WAITS if doubts else 0)
+        return times * self._config.resume_after_ns
+
+    def returned(self, now: int) -> list[NodeId]:
+        """Return the other members that have restarted and sent a beat recently."""
+        found = []
+        for member in self.chain.members:
+            incarnation, at = self._heard.get(member.id, (0, 0))
+            is_heard_of = now - at <= self._config.suspect_after_ns
+            if incarnation > member.incarnation and is_heard_of:
+                found.append(member.id)
+        return found
+
+    def present(self, now: int) -> list[NodeId]:
+        """Return the restarted members that have told how long their histories are, and this
+        one."""
+        returned, epoch = self.returned(now), self.chain.epoch
+        return [
+            each.id
+            for each in self.chain.members
+            if each.id == self._me
+            or (
+                each.id in returned
+                and self.candidates.has_told(each.id, self._heard[each.id][0], epoch)
+            )
+        ]
+
+    @property
+    def was_member(self) -> bool:
+        """Whether this replica is listed as the member it was before it was started again."""
+        return self.place is None and self.chain.place_of(self._me) is not None
+
+    @property
+    def _may_resume(self) -> bool:
+        """Whether its disk is the one it had as a member, as far as it keeps one."""
+        return self._saved or not self._plan.durable
+
+    def is_started_again(self, replica: NodeId, incarnation: int) -> bool:
+        """Whether a replica is listed, and is not the member any more."""
+        place = self.chain.place_of(replica)
+        return place is not None and self.chain.members[place].incarnation < incarnation
 
     def _heard_at(self, member: Member) -> int:
         """When it was last heard of as the member it is; 0 if it never was."""

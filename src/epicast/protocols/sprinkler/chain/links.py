@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from epicast.core import DATA, Effects, EventBatch, NodeId
-from epicast.protocols.sprinkler.chain.lineage import Lineage, common_end
+from epicast.protocols.sprinkler.chain.lineage import VOID, Lineage, common_end
 from epicast.protocols.sprinkler.chain.messages import Link, Linked, Place, Progress
 from epicast.protocols.sprinkler.config import ProxyConfig
 from epicast.protocols.sprinkler.cursors import Cursors
@@ -117,11 +117,20 @@ class ChainLinks:
             return
         if any(state.stored < state.taken for state in self._states.values()):
             return  # until it is known how far this history is
-        places = tuple(
-            Place(s.id, s.epoch, s.stored, self.lineages.get(s.id, ()))
-            for s in self._states.values()
-        )
+        places = tuple(map(self.place, self._states.values()))
         fx.send(self.predecessor, Link(self.epoch, incarnation, places), DATA)
+
+    def place(self, state: StreamState, *, doubtful: bool = False) -> Place:
+        """How far a history is here."""
+        lineage = self.lineages.get(state.id, ())
+        return Place(state.id, state.epoch, state.stored, lineage, doubtful)
+
+    def own_from(self, state: StreamState, there: Place) -> int:
+        """The first number of which this history has an event of its own, where another one takes
+        its place: it may be the only one who has it. 0: there is none."""
+        lineage = self.lineages.get(state.id, ())
+        common = common_end(lineage, state.stored, there.lineage, state.stored)
+        return common + 1 if lineage != VOID and common < state.stored else 0
 
     def accept(self, source: NodeId, message: Linked) -> Iterable[Place]:
         """The predecessor's answer: what it says of streams known here."""

@@ -27,12 +27,14 @@ class Place(Struct, frozen=True, array_like=True):
     end: int
     lineage: tuple[tuple[int, int], ...]
     afresh: bool = False
-    """In the answer: what was there is not what the chain has; forget it."""
+    """In the answer: what was there is not what the chain has; forget it. In an introduction: it
+    may lack what others have seen."""
 
 
 @register(85)
 class Link(Message):
-    """To the predecessor, or to the tail by who wants to join: send me what follows."""
+    """To the predecessor, or to the tail by who wants to join: send me what follows. Among members
+    that were started again: so far are my histories of the region's own streams."""
 
     epoch: int
     incarnation: int

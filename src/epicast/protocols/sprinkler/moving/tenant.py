@@ -22,6 +22,7 @@ from random import Random
 from msgspec.structs import replace
 
 from epicast.core import Effects, EventBatch, NodeId, Peer, Publication, Recovered, handles
+from epicast.core.effects import BeginEpoch
 from epicast.core.epochs import forced_epoch
 from epicast.protocols.sprinkler.alarms import Alarm, AlarmKind
 from epicast.protocols.sprinkler.config import ProxyConfig
@@ -74,8 +75,6 @@ class TenantProxy(Proxy):
         """Until then, or until all were heard, nothing is numbered; 0: that is over."""
         self._heard_of: dict[int, int] = {}
         """By region, how often that was."""
-        self._unwritten: set[int] = set()
-        """Streams whose new epoch could not be written: nothing else can before it is."""
         self._lost_at: dict[int, int] = {}
 
     # -- life ------------------------------------------------------------------------------------
@@ -130,6 +129,9 @@ class TenantProxy(Proxy):
 
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
         super().on_deadline(now, name, fx)
+        if name == "advertise":
+            for state in self._states.values():
+                state.begin_again(fx)
         if name == "advertise" and 0 < self._asks_until <= now:
             self._stop_asking(fx)
         if name == "advertise" and self._ledger.tenures:
@@ -137,9 +139,6 @@ class TenantProxy(Proxy):
                 if stream in self._states:
                     self._take_what_was_given(now, self._states[stream], fx)
             self._go_on_with_what_others_have(now, fx)
-            unwritten, self._unwritten = self._unwritten, set()
-            for stream in unwritten:
-                fx.begin_epoch(stream, self._states[stream].epoch, keeps=True)
         elif name == "gossip":
             self._ledger.spread(list(self._connected), fx)
 
@@ -172,6 +171,8 @@ class TenantProxy(Proxy):
         """Why nothing is numbered now; empty if that is not so."""
         if self._asks_until and self._is_head and self._publications.owns(stream):
             return "its owner has just been started, and asks whether it still is"
+        if self._publications.owns(stream) and self._states[stream].is_stuck:
+            return "its owner cannot write that a new epoch has begun"
         return self._ledger.waits(stream)
 
     def _on_taken(self, batch: EventBatch) -> None:
@@ -183,20 +184,23 @@ class TenantProxy(Proxy):
         if tenure is None or state.epoch >= tenure.epoch:  # or it is not part of the stream
             super()._show(now, state, seq, fx)
 
-    def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects) -> None:
+    def _begin_epoch(self, state: StreamState, epoch: int, fx: Effects, aside: int = 0) -> None:
         self._known.forget(state.id)
-        super()._begin_epoch(state, epoch, fx)
+        super()._begin_epoch(state, epoch, fx, aside)
 
     def on_appended(self, now: int, stream: int, seq: int, fx: Effects) -> None:
         super().on_appended(now, stream, seq, fx)
         if stream in self._ledger.tenures:
             self._take_what_was_given(now, self._states[stream], fx)
 
-    def on_append_failed(self, now: int, stream: int, first: int, reason: str, fx: Effects) -> None:
-        state = self._states.get(stream)
-        if state is not None and first <= state.stored:
-            self._unwritten.add(stream)
-        super().on_append_failed(now, stream, first, reason, fx)
+    def on_epoch_failed(self, now: int, order: BeginEpoch, reason: str, fx: Effects) -> None:
+        state = self._states.get(order.stream)
+        if state is None:
+            return
+        state.not_begun(order)
+        self._watch.not_stored(now, order.stream, reason)
+        if not self._publications.owns(order.stream):
+            self._sources.leave(now, order.stream, fx)
 
     # -- what others say -------------------------------------------------------------------------
 
@@ -279,7 +283,7 @@ class TenantProxy(Proxy):
 
     def _relabel(self, state: StreamState, epoch: int, fx: Effects) -> None:
         """What is here goes on in a new epoch: subscribers are told."""
-        fx.begin_epoch(state.id, epoch, keeps=state.taken > 0)
+        state.begin_epoch(epoch, fx, keeps=state.taken > 0)
         state.relabel(epoch)
         self._cursors.epoch_changed(state, fx)
 
