@@ -130,12 +130,15 @@ def test_an_attachment_that_is_not_answered_is_tried_elsewhere(agent: bool) -> N
     run(main)
 
 
-def test_what_was_tried_is_said_after_the_time_given() -> None:
+@pytest.mark.parametrize(("config", "timeout"), [(IMPATIENT, 2.0), (ClientConfig(), 0.5)])
+def test_what_was_tried_is_said_after_the_time_given(config: ClientConfig, timeout: float) -> None:
     async def main() -> None:
         async with silent_node() as one, silent_node() as other:
             began = time.monotonic()
             with pytest.raises(epicast.ConnectFailed) as raised:
-                await epicast.connect(at(one, 1, other), agent=False, config=IMPATIENT, timeout=2)
+                await epicast.connect(
+                    at(one, 1, other), agent=False, config=config, timeout=timeout
+                )
             assert time.monotonic() - began < 15
             for port in (one, 1, other):
                 assert f"127.0.0.1:{port}" in str(raised.value)

@@ -168,7 +168,7 @@ async def _open(addresses: Sequence[Address], options: ConnectOptions, deadline:
         contacts = [Peer(id, *each) for id, each in zip(ids, addresses, strict=True)]
         await driver.start(edge, contacts)
         node.run_on(driver, edge)
-        await node.wait_attached(deadline - time.monotonic())
+        await node.wait_attached(deadline - time.monotonic(), addresses)
         if options.agent and node.at_sidecar:
             # A sidecar takes part in the region for its clients: those need not, and cannot.
             await node.close()

@@ -160,13 +160,13 @@ class Node:
     def is_running(self) -> bool:
         return self._watch is not None
 
-    async def wait_attached(self, timeout: float) -> None:
+    async def wait_attached(self, timeout: float, addresses: Sequence[Address]) -> None:
+        """Raises `ConnectFailed`, which says what came of each address, after `timeout` seconds."""
         if self._attached is None and not await self._news.wait(max(0.0, timeout)):
-            tried = "; ".join(f"{where}: {reason}" for where, reason in self._tried.items())
+            tried = (f"{each}: {self._tried.get(each, 'no welcome yet')}" for each in addresses)
             raise ConnectFailed(
-                f"who was found does not answer as a proxy would ({tried or 'it is silent'}): "
-                "check that the address is that of a proxy or a sidecar agent, and that it is not "
-                "overloaded"
+                f"no node answers as a proxy would ({'; '.join(tried)}): check that each address "
+                "is that of a proxy or a sidecar agent, and that it is not overloaded"
             )
         self._raise_over()
 
