@@ -231,7 +231,12 @@ class Edge(Protocol[EdgeConfigT]):
         self._tried = 0
         self._heard_at = now
         known = {peer.id for peer in self._proxies}
-        self._proxies += [peer for peer in message.proxies if peer.id not in known]
+        places = {(peer.host, peer.port) for peer in self._proxies if peer.host}
+        self._proxies += [
+            peer
+            for peer in message.proxies
+            if peer.id not in known and (peer.host, peer.port) not in places
+        ]
         self._region = message.region
         self._heartbeat_ns = max(1, message.heartbeat_ns)
         self.streams = {info.id: info for info in message.streams}
