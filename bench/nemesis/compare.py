@@ -73,7 +73,7 @@ def _all_rows(seconds: float, seed: int, faults: list[Fault]) -> Iterator[Row]:
 
 
 def epicast(seconds: float, seed: int, faults: list[Fault]) -> Row:
-    settings = Settings(seconds=seconds, seed=seed, regions=1, rate=RATE, rows=ROWS)
+    settings = Settings(seconds=seconds, seed=seed, regions=1, rate=RATE, rows=ROWS, sidecars=False)
     with tempfile.TemporaryDirectory(prefix="epicast-nemesis-") as folder:
         run = Run(settings, Path(folder), schedule=faults, say=_say)
         verdict = run.run(quiet=True)

@@ -19,7 +19,7 @@ from epicast.client.errors import ConnectFailed, PublishRefused, UnknownStream, 
 from epicast.client.freshness import Freshness
 from epicast.client.items import Watermark
 from epicast.client.watermarks import WatermarkFile
-from epicast.core import ConfigError
+from epicast.core import ConfigError, Peer
 from epicast.deployment import Address
 from epicast.pipeline.lake.connections import parse_proxies
 from epicast.protocols.sprinkler import AgentConfig
@@ -147,7 +147,7 @@ def test_a_node_says_how_it_is() -> None:
         world = World()
         node = world.node
         assert (node.region, node.attached, node.publisher) == ("us", True, 99)
-        node.on_notice(0, Detached("gone"))
+        node.on_notice(0, Detached("gone", Peer(1, "h", 1)))
         assert not node.attached
         node.stream("prices").publish_nowait(b"x")
         statistics = node.statistics()

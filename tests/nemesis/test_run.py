@@ -9,29 +9,34 @@ import pytest
 from epicast.cli import main
 from epicast.core import ConfigError
 from epicast.experiments.nemesis.running import Run, Settings
-from epicast.experiments.nemesis.schedule import CLIENTS, LINKS, Fault, Kind
+from epicast.experiments.nemesis.schedule import CLIENTS, LINKS, SIDECARS, Fault, Kind
 from epicast_checker import check
 from epicast_checker.reading import find_logs
 
 FAULTS = [
     Fault(1.0, Kind.KILL, "us/1", 1.0, "us", 1, 0),
     Fault(1.0, Kind.ONE_WAY, "us-eu", 2.0, LINKS, 1, 0),
-    Fault(2.0, Kind.KILL, "publisher-us", 0.5, CLIENTS, 1, 0),
+    Fault(5.0, Kind.KILL, "publisher-us", 0.5, CLIENTS, 1, 0),
+    Fault(1.0, Kind.KILL, "sidecar-us", 0.2, SIDECARS, 1, 0),
+    Fault(1.6, Kind.RESTART, "sidecar-eu", 0.2, SIDECARS, 2, 0),
+    Fault(2.0, Kind.PAUSE, "sidecar-us", 1.0, SIDECARS, 3, 0),
     Fault(2.5, Kind.WIPE, "eu/2", 0.5, "eu", 1, 0),
     # Started again while nobody of its region is there.
-    Fault(4.0, Kind.BLACKOUT, "eu", 2.0, "eu", 2, 0),
-    Fault(4.0, Kind.KILL, "subscriber-eu", 0.2, CLIENTS, 2, 0),
+    Fault(8.0, Kind.BLACKOUT, "eu", 2.0, "eu", 2, 0),
+    Fault(8.0, Kind.KILL, "subscriber-eu", 0.2, CLIENTS, 2, 0),
 ]
 
 
 @pytest.mark.timeout(290)
 def test_a_short_run(tmp_path: Path) -> None:
-    settings = Settings(seconds=12.0, regions=2, replicas=2, rate=4000, rows=40)
+    settings = Settings(seconds=20.0, regions=2, replicas=2, rate=2000, rows=40)
     verdict = Run(settings, tmp_path, schedule=FAULTS).run(quiet=True)
     log = (tmp_path / "nemesis.log").read_text()
     assert verdict.clean, log
     assert not any(verdict.counts.values()) and not verdict.troubles
-    assert verdict.faults == {"blackout": 1, "kill": 3, "one-way": 1, "wipe": 1}
+    assert verdict.faults == {
+        "blackout": 1, "kill": 4, "one-way": 1, "pause": 1, "restart": 1, "wipe": 1,
+    }  # fmt: skip
     assert verdict.acked > 0 and verdict.delivered > verdict.acked
     assert "kill us/1" in log
     assert len((tmp_path / "schedule.txt").read_text().splitlines()) == len(FAULTS)

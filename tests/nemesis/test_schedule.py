@@ -8,9 +8,17 @@ from itertools import groupby
 import pytest
 
 from epicast.experiments.nemesis.running import Settings
-from epicast.experiments.nemesis.schedule import CLIENTS, LINKS, Cast, Fault, Kind, draw_schedule
+from epicast.experiments.nemesis.schedule import (
+    CLIENTS,
+    LINKS,
+    SIDECARS,
+    Cast,
+    Fault,
+    Kind,
+    draw_schedule,
+)
 
-CAST = Cast(("us", "eu", "ap"), 3, ("publisher-us", "subscriber-eu"))
+CAST = Cast(("us", "eu", "ap"), 3, ("publisher-us", "subscriber-eu"), ("sidecar-us", "sidecar-eu"))
 TEN_MINUTES_S = 600.0
 
 
@@ -30,10 +38,10 @@ def test_the_same_seed_draws_the_same_and_another_something_else() -> None:
 def test_ten_minutes_have_everything(seed: int) -> None:
     schedule = draw_schedule(seed, TEN_MINUTES_S, CAST)
     assert {fault.kind for fault in schedule} == {*Kind}
-    assert {fault.lane for fault in schedule} == {*CAST.regions, LINKS, CLIENTS}
+    assert {fault.lane for fault in schedule} == {*CAST.regions, LINKS, CLIENTS, SIDECARS}
     hit = Counter(fault.target for fault in schedule)
     replicas = [name for region in CAST.regions for name in CAST.replicas_of(region)]
-    assert all(hit[name] for name in (*replicas, *CAST.clients))
+    assert all(hit[name] for name in (*replicas, *CAST.clients, *CAST.sidecars))
     assert [fault.at_s for fault in schedule] == sorted(fault.at_s for fault in schedule)
     assert all(f.at_s > 0 and f.at_s + f.for_s < TEN_MINUTES_S for f in schedule)
 

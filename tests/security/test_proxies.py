@@ -11,11 +11,12 @@ import epicast
 from epicast.client import ConnectFailed
 from epicast.deployment import Geoplex
 from epicast.geo.agent import AgentService
+from epicast.geo.certificate_authority import Issued
 from epicast.geo.proxy import ProxyService
 from epicast.geo.status import StatusUnknown, ask_status
-from epicast.runtime.tls import Tls, TlsError, dialing_context
+from epicast.runtime.tls import Tls, TlsError, TlsFiles, dialing_context
 from tests.geo.support import eventually_true
-from tests.security.support import GEOPLEX, Secured, address_of, new_token
+from tests.security.support import GEOPLEX, RIGHTS, Secured, address_of, new_token
 
 PATIENCE_S = 30.0
 
@@ -431,3 +432,83 @@ def test_an_agent_needs_a_certificate(secured: Secured) -> None:
         epicast.connect("epicasts://127.0.0.1:1", agent=True, token=secured.tokens["shop"])
     with pytest.raises(epicast.EpicastError, match="epicasts://"):
         epicast.connect("epicast://127.0.0.1:1", token=secured.tokens["shop"])
+
+
+def test_a_sidecar_started_again_is_known_by_its_host(secured: Secured) -> None:
+    """A client names a host. The id of the sidecar may change, and its identity as well."""
+    identities = ("shop", "reader", "operator", "sidecar", "billing", "spare")
+    rights = RIGHTS.replace('identities = ["sidecar"]', 'identities = ["sidecar", "spare"]')
+    geoplex = secured.write(identities=identities, rights=rights)
+    authority = secured.authority
+    first = authority.issue("agent", GEOPLEX, "sidecar", hosts=["127.0.0.1"], stem="agent-us")
+    spare = authority.issue("agent", GEOPLEX, "spare", hosts=["127.0.0.1"])
+    elsewhere = authority.issue("agent", GEOPLEX, "spare", hosts=["10.0.0.1"], stem="elsewhere")
+
+    async def main() -> None:
+        async with running(geoplex, "us"):
+            files = [files_of(secured, each) for each in (first, elsewhere, spare)]
+            sidecar = AgentService(geoplex, "us", files=files[0])
+            await sidecar.start()
+            port = sidecar.address.port
+            options = {"token": secured.tokens["shop"], "tls": secured.ca}
+            async with epicast.connect(f"epicasts://{sidecar.address}", **options) as node:  # type: ignore[arg-type]
+                orders = node.stream("orders")
+                assert await orders.publish(b"before") == 1
+                await sidecar.stop()
+                impostor = AgentService(geoplex, "us", port=port, files=files[1])
+                await impostor.start()
+                before = node.statistics()["dial_attempts"]
+                waiting = asyncio.ensure_future(orders.publish(b"after"))
+
+                async def tried_again() -> bool:
+                    return node.statistics()["dial_attempts"] > before + 3
+
+                await eventually_true(tried_again)
+                assert not node.attached and not waiting.done()
+                await impostor.stop()
+                other = AgentService(geoplex, "us", port=port, files=files[2])
+                await other.start()
+                try:
+                    assert await asyncio.wait_for(waiting, PATIENCE_S) == 2
+                finally:
+                    await other.stop()
+
+    epicast.run(main())
+
+
+def test_an_agent_stays_with_the_identity_it_found(secured: Secured) -> None:
+    """Agents know proxies by their role, not by their host: another agent may not stand in."""
+    identities = ("shop", "reader", "operator", "sidecar", "billing", "one")
+    geoplex = secured.write(identities=identities)
+    secured.authority.issue("agent", GEOPLEX, "sidecar", hosts=["127.0.0.1"], stem="agent-us")
+    one = secured.authority.issue("agent", GEOPLEX, "one", hosts=["127.0.0.1"])
+
+    async def main() -> None:
+        async with running(geoplex, "us"):
+            agent = await epicast.connect(
+                address_of(geoplex, "us"), agent=True, tls=secured.options(one)
+            )
+
+        async def refused() -> bool:
+            return agent.statistics().get("drop.declined", 0) > 0
+
+        async def attached() -> bool:
+            return agent.attached
+
+        stand_in = AgentService(geoplex, "us", port=geoplex.region("us").address.port)
+        try:
+            await stand_in.start()
+            await eventually_true(refused, "whoever answered was let in")
+            assert not agent.attached
+            await stand_in.stop()
+            async with running(geoplex, "us"):
+                await eventually_true(attached)
+        finally:
+            await stand_in.stop()
+            await agent.close()
+
+    epicast.run(main())
+
+
+def files_of(secured: Secured, issued: Issued) -> TlsFiles:
+    return TlsFiles(str(secured.certificates / "ca.pem"), str(issued.certificate), str(issued.key))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -31,6 +30,9 @@ from epicast.runtime import NodeDriver
 from epicast.runtime.gate import NeighbourGate, Security, identity_in
 from epicast.runtime.identify import NotTrusted, find_node
 from epicast.wire import Hello
+
+_LEAST_S = 0.1
+"""For finding out who is at an address, however little time is left."""
 
 
 class ConnectOptions(Struct, frozen=True, kw_only=True):
@@ -120,7 +122,8 @@ class Connecting:
         self._node: Node | None = None
 
     def __await__(self) -> Generator[Any, None, Node]:
-        return _open(self._addresses, self._options).__await__()
+        deadline = time.monotonic() + self._options.timeout
+        return _open(self._addresses, self._options, deadline).__await__()
 
     async def __aenter__(self) -> Node:
         self._node = await self
@@ -136,9 +139,10 @@ class Connecting:
         await self._node.close()
 
 
-async def _open(addresses: Sequence[Address], options: ConnectOptions) -> Node:
-    deadline = time.monotonic() + options.timeout
-    address, (proxy, names) = await _find_any(addresses, options)
+async def _open(addresses: Sequence[Address], options: ConnectOptions, deadline: float) -> Node:
+    place, (proxy, names) = await _find_any(addresses, options, deadline)
+    addresses = [*addresses[place:], *addresses[:place]]  # as they are going to be tried
+    address = addresses[0]
     evidence = None if options.evidence is None else NodeEvidence(options.evidence, options.name)
     node = Node(options.publisher or random_id(), options.limits, evidence)
     node.geoplex = proxy.cluster
@@ -154,17 +158,21 @@ async def _open(addresses: Sequence[Address], options: ConnectOptions) -> Node:
         on_refuse=node.on_refuse,
         on_notice=node.on_notice,
         on_declined=node.on_declined,
+        on_replaced=node.on_replaced,
         security=_security(proxy, names, options),
     )
     try:
         edge = _edge(await driver.listen(), driver, options)
-        await driver.start(edge, [Peer(proxy.node.id, address.host, address.port)])
+        # Who answers at the other addresses turns out when they are tried.
+        ids = [proxy.node.id, *(random_id() for _ in addresses[1:])]
+        contacts = [Peer(id, *each) for id, each in zip(ids, addresses, strict=True)]
+        await driver.start(edge, contacts)
         node.run_on(driver, edge)
-        await node.wait_attached(deadline - time.monotonic())
+        await node.wait_attached(deadline - time.monotonic(), addresses)
         if options.agent and node.at_sidecar:
             # A sidecar takes part in the region for its clients: those need not, and cannot.
             await node.close()
-            return await _open([address], replace(options, agent=False, config=None))
+            return await _open(addresses, replace(options, agent=False, config=None), deadline)
         if evidence is not None:
             await evidence.start(proxy.cluster, node.region, node.streams())
     except BaseException:
@@ -174,19 +182,25 @@ async def _open(addresses: Sequence[Address], options: ConnectOptions) -> Node:
 
 
 async def _find_any(
-    addresses: Sequence[Address], options: ConnectOptions
-) -> tuple[Address, tuple[Hello, CertificateNames | None]]:
-    """The first who is there."""
-    each = replace(options, timeout=options.timeout / len(addresses))
-    for address in addresses[:-1]:
-        with suppress(ConnectFailed):
-            return address, await _find(address, each)
-    return addresses[-1], await _find(addresses[-1], each)
+    addresses: Sequence[Address], options: ConnectOptions, deadline: float
+) -> tuple[int, tuple[Hello, CertificateNames | None]]:
+    """The first who is there, and at which of the addresses."""
+    problems: list[ConnectFailed] = []
+    for place, address in enumerate(addresses):
+        left = max(_LEAST_S, deadline - time.monotonic())
+        try:
+            return place, await _find(address, options.credentials, left / (len(addresses) - place))
+        except ConnectFailed as error:
+            problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    raise ConnectFailed("; ".join(map(str, problems)))
 
 
-async def _find(address: Address, options: ConnectOptions) -> tuple[Hello, CertificateNames | None]:
+async def _find(
+    address: Address, proof: Credentials | None, timeout: float
+) -> tuple[Hello, CertificateNames | None]:
     """Who is there."""
-    proof, timeout = options.credentials, options.timeout
     tls = None if proof is None else proof.for_finding()
     try:
         return await find_node(address.host, address.port, timeout, tls)
@@ -215,11 +229,16 @@ def _make_peer(address: Address, cluster: str, options: ConnectOptions) -> PeerN
 def _security(
     proxy: Hello, names: CertificateNames | None, options: ConnectOptions
 ) -> Security | None:
-    """Whoever was found under the address is who is talked to from now on, and nobody else."""
+    """An agent stays with the identity that it found at the address. A plain client talks to every
+    node whose certificate names the host that the application gave."""
     proof = options.credentials
     if proof is None:
         return None
-    gate = NeighbourGate(proxy.cluster, {proxy.node.id: identity_in(names, proxy.cluster)})
+    gate = NeighbourGate(
+        proxy.cluster,
+        {proxy.node.id: identity_in(names, proxy.cluster)},
+        proved_by_host=not options.agent,
+    )
     if options.agent:
         return Security(proof.for_agent(), gate)
     return Security(proof.for_finding(), gate, proof.token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol as Interface
 
-from epicast.core import EventBatch
+from epicast.core import EventBatch, NodeId, Peer
 
 
 class Edge(Interface):
@@ -18,6 +18,8 @@ class Edge(Interface):
     def consumed(self, number: int, seq: int) -> None: ...
 
     def unsubscribe(self, number: int) -> None: ...
+
+    def replace_proxy(self, former: NodeId, found: Peer) -> None: ...
 
     def ask(self) -> None: ...
 

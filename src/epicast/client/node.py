@@ -28,7 +28,8 @@ from epicast.client.subscription import Subscription
 from epicast.client.topics.peer import PeerNode
 from epicast.client.topics.topic import JOIN_WITHIN_S, Topic
 from epicast.client.watermarks import Following, WatermarkFile
-from epicast.core import Config, EpicastError, EventBatch, NodeId, Publication
+from epicast.core import Config, EpicastError, EventBatch, NodeId, Peer, Publication
+from epicast.deployment.addresses import Address
 from epicast.deployment.naming import not_among
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 from epicast.protocols.sprinkler.notices import (
@@ -62,6 +63,8 @@ class Node:
         self._watch: Any = None
         self._attached: Attached | None = None
         self._detached = ""
+        self._tried: dict[Address, str] = {}
+        """Where it could not attach since it was attached last, and why."""
         self._news = Bell()
         """Rings at every notice about the proxy, and at the end."""
         self._over: EpicastError | None = None
@@ -164,12 +167,13 @@ class Node:
     def is_running(self) -> bool:
         return self._watch is not None
 
-    async def wait_attached(self, timeout: float) -> None:
+    async def wait_attached(self, timeout: float, addresses: Sequence[Address]) -> None:
+        """Raises `ConnectFailed`, which says what came of each address, after `timeout` seconds."""
         if self._attached is None and not await self._news.wait(max(0.0, timeout)):
+            tried = (f"{each}: {self._tried.get(each, 'no welcome yet')}" for each in addresses)
             raise ConnectFailed(
-                f"the node that was found does not answer as a proxy would "
-                f"({self._detached or 'it is silent'}): check that the address is that of a proxy "
-                "or a sidecar agent, and that it is not overloaded"
+                f"no node answers as a proxy would ({'; '.join(tried)}): check that each address "
+                "is that of a proxy or a sidecar agent, and that it is not overloaded"
             )
         self._raise_over()
 
@@ -306,11 +310,17 @@ class Node:
         else:
             self._detached = message.reason
 
+    def on_replaced(self, former: NodeId, found: Peer) -> None:
+        """Another node answers at an address, such as a sidecar that was started again."""
+        self._edge.replace_proxy(former, found)
+        self._driver.wake()
+
     def on_notice(self, number: int, value: object) -> None:
         if isinstance(value, Attached):
             self._reattached += self._attached is not None
             self._attached = value
             self._detached = ""
+            self._tried.clear()
             self._take_heads(value.heads)
         elif isinstance(value, Heads):
             self._take_heads(value.heads)
@@ -318,6 +328,7 @@ class Node:
             self._note_heartbeat(value)
         elif isinstance(value, Detached):
             self._detached = self._detached or value.reason
+            self._tried[Address(value.proxy.host, value.proxy.port)] = value.reason
             return
         elif (feed := self._feeds.get(number)) is None:
             return

@@ -13,7 +13,7 @@ from typing import Protocol as Interface
 
 from msgspec.structs import replace
 
-from epicast.core import AnyMessage, Buffer, WireError
+from epicast.core import AnyMessage, Buffer, Peer, WireError
 from epicast.deployment.certificates import CertificateNames
 from epicast.runtime.messages import Declined
 from epicast.wire import FrameDecoder, Handshake
@@ -72,6 +72,8 @@ class Connection(asyncio.BufferedProtocol):
         """Who the peer has proved to be, where that is asked."""
         self.is_agent = False
         """Whether it has proved to be an agent, where that is asked."""
+        self.sought: Peer | None = None
+        """The peer that was dialled, where any other node at that address is accepted as well."""
         self.declined: Declined | None = None
         """What the peer said instead of using the connection."""
         self.counted_host: str | None = None
@@ -101,6 +103,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def introduced(self) -> bool:
         return self._handshake.remote is not None
+
+    @property
+    def replaces(self) -> Peer | None:
+        """The peer that was dialled, if another node has answered at its address."""
+        sought = self.sought
+        return None if sought is None or sought.id == self.remote.node.id else sought
 
     def take_token(self) -> str:
         """What the peer proves itself with; it is not kept here any longer."""

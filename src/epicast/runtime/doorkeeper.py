@@ -37,6 +37,8 @@ _ANYWHERE = ("", "0.0.0.0", "::")
 
 OnDeclined = Callable[[NodeId, Declined], None]
 """A peer that was dialled does not let this node in."""
+OnReplaced = Callable[[NodeId, Peer], None]
+"""At the address of a peer, another node answers: the id of the former, and the latter there."""
 
 
 class Doorkeeper:
@@ -52,6 +54,7 @@ class Doorkeeper:
         security: Security | None = None,
         trusted: Collection[NodeId] = (),
         on_declined: OnDeclined | None = None,
+        on_replaced: OnReplaced | None = None,
     ) -> None:
         """`trusted`: nodes whose rate is not limited, where there is no gate to say so."""
         self._hello = hello
@@ -59,6 +62,8 @@ class Doorkeeper:
         self._security = security
         self._trusted = trusted
         self._on_declined = on_declined
+        self._on_replaced = on_replaced
+        self._sought_by_address: set[NodeId] = set()
         self._crowd = Crowd(limits)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES if security else 0))
         self._leaving: dict[Connection, None] = {}
@@ -80,9 +85,18 @@ class Doorkeeper:
         """For a peer that knocks."""
         return self._connection(Handshake(self._hello), None)
 
+    def seek_by_address(self, peer: NodeId) -> None:
+        """Accept any node at the address of this peer, if there is somebody to tell."""
+        if self._on_replaced is not None:
+            self._sought_by_address.add(peer)
+
     def dial(self, peer: NodeId) -> Connection:
         """For knocking at a peer's door."""
         entry = self._book.get(peer)
+        if entry is not None and peer in self._sought_by_address:
+            connection = self._connection(Handshake(self._dialing_hello), entry.peer.host)
+            connection.sought = entry.peer
+            return connection
         host = entry.peer.host if entry is not None else ""
         return self._connection(Handshake(self._dialing_hello, expected=peer), host)
 
@@ -139,6 +153,9 @@ class Doorkeeper:
         if entry is None or hello.incarnation < entry.incarnation:
             self._recorder.drop("earlier incarnation", node.id)
             self._turn_away(connection)
+        elif connection.replaces is not None and link is not None and link.connection is not None:
+            self._turn_away(connection)  # there is one with that node already
+            self._report_replaced(connection)
         elif self._hello.node.id > node.id:
             pass  # the peer decides
         elif link is not None and not _supersedes(connection, link.connection):
@@ -158,6 +175,9 @@ class Doorkeeper:
             entry = self._book.get(node)
             if entry is not None and entry.identity not in (None, verdict.identity):
                 reason = f"the id {node} is that of somebody else: connect with an id of your own"
+                return Declined(DeclineCode.IDENTITY, reason)
+            if not verdict.trusted and connection.replaces is not None:
+                reason = f"node {connection.replaces.id} was sought, and you are somebody else"
                 return Declined(DeclineCode.IDENTITY, reason)
             if not verdict.trusted and not connection.dialed:
                 objection = self._crowd.objection_to(verdict.identity)
@@ -182,7 +202,9 @@ class Doorkeeper:
         connection.declined = message
         self._recorder.drop("declined by the peer", peer.id)
         self._turn_away(connection)
-        if connection.dialed and self._on_declined is not None:
+        # A node that answers in place of a peer is not heard before it has proved that it may.
+        is_heard = connection.replaces is None or connection.identity is not None
+        if connection.dialed and is_heard and self._on_declined is not None:
             self._on_declined(peer.id, message)
         else:
             text = "node %d is not let in by %s: %s"
@@ -265,6 +287,17 @@ class Doorkeeper:
         del self._at_the_door[connection]
         if not self._links.adopt(connection):
             connection.shut()
+        elif connection.replaces is not None:
+            self._report_replaced(connection)
+
+    def _report_replaced(self, connection: Connection) -> None:
+        former = connection.replaces
+        assert former is not None and self._on_replaced is not None
+        found = Peer(connection.remote.node.id, former.host, former.port)
+        self._links.end_search(former.id, succeeded=connection.link is not None)
+        self._sought_by_address.discard(former.id)
+        self._sought_by_address.add(found.id)
+        self._on_replaced(former.id, found)
 
     def _turn_away(self, connection: Connection) -> None:
         self._at_the_door.pop(connection, None)

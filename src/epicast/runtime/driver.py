@@ -29,7 +29,7 @@ from epicast.core.sampling import derive_seed
 from epicast.runtime.addresses import AddressBook
 from epicast.runtime.commits import Commits
 from epicast.runtime.datagrams import DatagramPort
-from epicast.runtime.doorkeeper import Doorkeeper, OnDeclined
+from epicast.runtime.doorkeeper import Doorkeeper, OnDeclined, OnReplaced
 from epicast.runtime.engine import Engine, OnDelivery, OnTopicDelivery
 from epicast.runtime.errors import DriverError, NoRoom
 from epicast.runtime.gate import Security
@@ -69,6 +69,7 @@ class NodeDriver:
         on_refuse: OnRefuse | None = None,
         on_notice: OnNotice | None = None,
         on_declined: OnDeclined | None = None,
+        on_replaced: OnReplaced | None = None,
         listens: bool = True,
         services: Mapping[NodeId, Service] | None = None,
         security: Security | None = None,
@@ -80,7 +81,10 @@ class NodeDriver:
         they say comes through `hear`. `seed` is of the jitter between attempts to connect. Without
         `storage` there is nothing to append to, and the incarnation is the wall-clock time of the
         start. `security` encrypts all connections and decides who is let in; datagrams are not used
-        then. `trusted` are nodes whose rate is not limited, where security does not decide.
+        then. `trusted` are nodes whose rate is not limited, where security does not decide. With
+        `on_replaced`, the contacts given to `start` are addresses rather than nodes: where another
+        node answers, the interest in the contact ends, and this is called. With security the other
+        node must have the contact's identity, or have proved that the host is its own.
         """
         self.node = Peer(node_id, host, port) if listens else Peer(node_id)
         self._listens = listens
@@ -92,6 +96,7 @@ class NodeDriver:
         self._security = security
         self._trusted = trusted
         self._on_declined = on_declined
+        self._on_replaced = on_replaced
         self._callbacks = (on_delivery, on_topic_delivery, on_acknowledge, on_refuse, on_notice)
         self._recorder = Recorder(node_id, trace)
         self._book = AddressBook(self.limits.max_addresses)
@@ -145,7 +150,7 @@ class NodeDriver:
         self._datagrams.introduce(hello)
         self._doorkeeper = Doorkeeper(
             hello, self.limits, self._book, self._links, self._recorder, self._security,
-            self._trusted, self._on_declined,
+            self._trusted, self._on_declined, self._on_replaced,
         )  # fmt: skip
         return self.node
 
@@ -194,6 +199,7 @@ class NodeDriver:
         )  # fmt: skip
         for contact in contacts:
             self._book.learn(contact)
+            self._doorkeeper.seek_by_address(contact.id)
         self._recorder.row(TraceKind.START)
         if self._server is not None:
             await self._server.start_serving()

@@ -34,10 +34,15 @@ class NeighbourGate:
     """Of a node that has no `geoplex.toml`: it knows the name of its geoplex, and who it attached
     to. Others must be agents or proxies of the same geoplex."""
 
-    def __init__(self, geoplex: str, known: Mapping[NodeId, str]) -> None:
-        """`known`: identities that were established before, see `identity_in`."""
+    def __init__(
+        self, geoplex: str, known: Mapping[NodeId, str], *, proved_by_host: bool = False
+    ) -> None:
+        """`known`: identities that were established before, see `identity_in`. `proved_by_host`:
+        all connections are dialled, and TLS has checked that the certificate names the host. Any
+        node with such a certificate may answer there."""
         self._geoplex = geoplex
         self._known = known
+        self._proved_by_host = proved_by_host
 
     def examine(self, node: NodeId, token: str, names: CertificateNames | None) -> Verdict:
         identity = identity_in(names, self._geoplex)
@@ -48,6 +53,8 @@ class NeighbourGate:
             return Verdict(identity, trusted=True)
         if identity in self._known.values():
             return Verdict(identity, trusted=True)  # another replica of the same proxy
+        if self._proved_by_host and names is not None:
+            return Verdict(identity, trusted=True)
         role = names.role_in(self._geoplex) if names is not None else None
         if role is None or role[0] == "client":
             return Verdict(

@@ -90,6 +90,22 @@ class LinkTable:
             link.dial = None
         self._forget_if_useless(link)
 
+    def end_search(self, peer: NodeId, *, succeeded: bool) -> None:
+        """Another node was found at the address of a peer: end the interest in that peer. If the
+        search `succeeded`, its connection is in use for the other node."""
+        self._inbox.withdraw(peer)
+        link = self.links.get(peer)
+        if link is None:
+            return
+        link.interested = False
+        dial, link.dial = link.dial, None
+        if dial is not None and succeeded:
+            self._dials.discard(dial)
+            self._arrived.add(dial)
+        elif dial is not None:
+            dial.cancel()
+        self._lose(link, "another node answers")
+
     def send(self, peer: NodeId, frame: Frame, channel: Channel) -> None:
         link = self.links.get(peer) or self.open(peer)
         if link is None:

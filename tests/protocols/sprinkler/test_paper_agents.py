@@ -232,6 +232,7 @@ def test_every_now_and_then_an_agent_gossips_with_the_proxy_in_any_case():
     partners = Tally()
     for _ in range(50):
         us.receive(5, ViewExchange(Peer(5), (Peer(6), Peer(7)), False))
+        us.receive(Y, Advertisement((counter(0),)))
         us.fire("gossip")
         partners[us.sent(ViewExchange)[0][0]] += 1
     assert partners[Y] >= 10

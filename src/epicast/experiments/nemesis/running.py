@@ -17,11 +17,13 @@ from epicast.experiments.nemesis.lanes import WHOLE_S, Lanes
 from epicast.experiments.nemesis.links import Links
 from epicast.experiments.nemesis.publisher import OVER, PublisherPlan, publish
 from epicast.experiments.nemesis.schedule import Cast, Fault, draw_schedule
+from epicast.experiments.nemesis.sidecar import serve_sidecar
 from epicast.experiments.nemesis.stage import Clients, Stage
 from epicast.experiments.nemesis.subscriber import PATIENCE_S, SubscriberPlan, inspect, subscribe
 from epicast.experiments.nemesis.verdict import Load, Verdict, judge, verdict_of
 from epicast.experiments.parts import Part, PartFailed, Team
 from epicast.geo.local import LocalGeoplex
+from epicast.geo.ports import free_ports
 
 _HOME = 0.8
 """The share of what a publisher publishes that goes to the stream of its own region."""
@@ -42,6 +44,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Events per second, of all publishers together."""
     rows: int = 1000
     """Events of a batch."""
+    sidecars: bool = True
+    """Each region has one, with a publisher and a subscriber of its own."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.regions <= len(NAMES):
@@ -53,8 +57,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def cast(self) -> Cast:
         names = NAMES[: self.regions]
-        clients = [f"{role}-{name}" for role in ("publisher", "subscriber") for name in names]
-        return Cast(names, self.replicas, tuple(clients))
+        sidecars = tuple(f"sidecar-{name}" for name in names) if self.sidecars else ()
+        places = (*names, *sidecars)
+        clients = [f"{role}-{place}" for role in ("publisher", "subscriber") for place in places]
+        return Cast(names, self.replicas, tuple(clients), sidecars)
 
     def schedule(self) -> list[Fault]:
         return draw_schedule(self.seed, self.seconds, self.cast)
@@ -75,8 +81,12 @@ class Run:
         self._began = time.monotonic()
         self._logs = folder / "logs"
         self._troubles: list[str] = []
-        crowd = (settings.regions, settings.regions)
-        self._crowd = crowd
+        self._places = (*self._cast.regions, *self._cast.sidecars)
+        """What clients are attached to."""
+        self._sidecar_ports = dict(
+            zip(self._cast.sidecars, free_ports(len(self._cast.sidecars)), strict=True)
+        )
+        self._crowd = (len(self._places), len(self._places))
         self._board_file = folder / "board"
 
     def run(self, *, quiet: bool = False) -> Verdict:
@@ -105,10 +115,11 @@ class Run:
         links.lead_to(_places(local.geoplex))
         wait_for_chains(local)
         clients = Clients(lambda name: self._start_client(team, local, name))
-        for name in self._cast.clients:
-            clients.begin(name)
-        for name in self._cast.clients:
-            clients.parts[name].hear(_READY_S)
+        for names in (self._cast.sidecars, self._cast.clients):
+            for name in names:
+                clients.begin(name)
+            for name in names:
+                clients.parts[name].hear(_READY_S)
         stage = Stage(self._cast, local, links, clients, self._say)
         self._began = time.monotonic()
         lanes = Lanes(stage, self._schedule, regions, self._began, self._say)
@@ -151,6 +162,9 @@ class Run:
             (replica.name, f"epicast://{replica.listen}") for replica in local.geoplex.replicas
         ]
         self._say("what every replica has is read …")
+        for name in self._cast.sidecars:
+            if not clients.parts[name].is_running:
+                self._trouble(f"{name} ended by itself")
         late = team.start(inspect, addresses, self._cast.regions, ends, self._logs)
         for name, _ in addresses:
             self._hear(f"reader of {name}", late)
@@ -175,18 +189,26 @@ class Run:
                 self._trouble(text)
 
     def _start_client(self, team: Team, local: LocalGeoplex, name: str) -> Part:
-        role, _, region = name.partition("-")
-        number = self._cast.regions.index(region)
-        address = local.address(region)
+        role, _, place = name.partition("-")
+        if role == "sidecar":
+            return team.start(serve_sidecar, local.geoplex, place, self._sidecar_ports[name])
+        number = self._places.index(place)
+        at_proxy = place in self._cast.regions
+        address = local.address(place) if at_proxy else self._address_of(place)
         rest = (self._cast.regions, self._board_file, self._crowd, self._logs)
         if role == "publisher":
             plan = PublisherPlan(name, number, address, self._rates(number), self._settings.rows)
             return team.start(publish, plan, *rest)
-        return team.start(subscribe, SubscriberPlan(name, number, address, number > 0), *rest)
+        agent = at_proxy and number > 0
+        return team.start(subscribe, SubscriberPlan(name, number, address, agent), *rest)
 
-    def _rates(self, home: int) -> tuple[int, ...]:
+    def _address_of(self, sidecar: str) -> str:
+        return f"epicast://127.0.0.1:{self._sidecar_ports[sidecar]}"
+
+    def _rates(self, publisher: int) -> tuple[int, ...]:
         regions = self._settings.regions
-        each = self._settings.rate / regions
+        home = publisher % regions
+        each = self._settings.rate / len(self._places)
         away = each * (1 - _HOME) / (regions - 1) if regions > 1 else 0
         at_home = each * _HOME if regions > 1 else each
         return tuple(round(at_home if n == home else away) for n in range(regions))

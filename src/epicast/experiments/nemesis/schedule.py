@@ -1,9 +1,10 @@
 """What happens to whom and when, drawn from a seed.
 
 Faults come in lanes that know nothing of each other: one for each region, one for the links, one
-for publishers and subscribers. A lane is a row of strikes, each one fault or several that overlap;
-the next strike of a lane waits until the last one is over and mended. So times are the earliest
-ones: a chain that takes longer to become whole delays what comes behind it in its lane.
+for publishers and subscribers, one for sidecars. A lane is a row of strikes, each one fault or
+several that overlap; the next strike of a lane waits until the last one is over and mended. So
+times are the earliest ones: a chain that takes longer to become whole delays what comes behind it
+in its lane.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from random import Random
 
 from msgspec import Struct
 
-LINKS, CLIENTS = "links", "clients"
+LINKS, CLIENTS, SIDECARS = "links", "clients", "sidecars"
 _FIRST_S = 3.0
 _LAST_S = 8.0
 """Nothing begins so shortly before the end."""
 
 
 class Kind(StrEnum):
-    # of replicas
+    # of every process
     KILL = "kill"
-    """SIGKILL; started again with its disk."""
+    """SIGKILL; started again, a replica with its disk."""
     RESTART = "restart"
-    """SIGTERM; started again with its disk."""
+    """SIGTERM; started again, a replica with its disk. Not of publishers and subscribers."""
     PAUSE = "pause"
     """SIGSTOP, then SIGCONT."""
+    # of replicas
     FULL = "full"
     """Its disk takes no more for a while."""
     WIPE = "wipe"
@@ -60,13 +62,13 @@ _OF_REPLICAS = (
 _SECOND = (Kind.KILL, Kind.RESTART, Kind.PAUSE, Kind.FULL, Kind.CUT_OFF, Kind.WIPE)
 _OF_LINKS = (Kind.SWALLOW, Kind.BREAK, Kind.ONE_WAY, Kind.ISOLATE)
 _LASTS_S = {
-    Kind.KILL: (0.0, 4.0), Kind.RESTART: (0.0, 3.0), Kind.PAUSE: (0.2, 5.0),
+    Kind.KILL: (0.0, 4.0), Kind.RESTART: (0.0, 3.0), Kind.PAUSE: (0.2, 10.0),
     Kind.FULL: (2.0, 6.0), Kind.CUT_OFF: (0.3, 5.0), Kind.WIPE: (0.0, 3.0),
     Kind.CORRUPT: (0.0, 3.0), Kind.BLACKOUT: (0.2, 2.0), Kind.SWALLOW: (0.5, 8.0),
     Kind.BREAK: (0.5, 8.0), Kind.ONE_WAY: (0.5, 8.0), Kind.ISOLATE: (0.5, 4.0),
 }  # fmt: skip
 _TWO_AT_ONCE = 0.35
-_PAUSES_S = {LINKS: (1.0, 6.0), CLIENTS: (8.0, 20.0)}
+_PAUSES_S = {LINKS: (1.0, 6.0), CLIENTS: (8.0, 20.0), SIDECARS: (4.0, 12.0)}
 _PAUSE_OF_REGIONS_S = (4.0, 12.0)
 
 
@@ -75,7 +77,8 @@ class Fault(Struct, frozen=True):
     """Since the load began; not before."""
     kind: Kind
     target: str
-    """A replica (`us/2`), a region, a pair of them (`us-eu`), `publisher-us`, `subscriber-us`."""
+    """A replica (`us/2`), a region, a pair of them (`us-eu`), or a sidecar, publisher or subscriber
+    by its name (see `Cast`)."""
     for_s: float
     lane: str
     strike: int
@@ -94,6 +97,8 @@ class Cast(Struct, frozen=True):
     replicas: int
     """Of each region."""
     clients: tuple[str, ...] = ()
+    """`publisher-us` at the replicas of a region, `subscriber-sidecar-us` at its sidecar."""
+    sidecars: tuple[str, ...] = ()
 
     def replicas_of(self, region: str) -> list[str]:
         if self.replicas == 1:
@@ -115,7 +120,12 @@ def draw_schedule(
     if len(cast.regions) > 1:
         found += _lane(LINKS, _link_strikes(cast, Random(rng.random())), seconds)
     if cast.clients:
-        found += _lane(CLIENTS, _client_strikes(cast, Random(rng.random())), seconds)
+        strikes = _strikes_of(CLIENTS, cast.clients, (Kind.KILL, Kind.PAUSE), Random(rng.random()))
+        found += _lane(CLIENTS, strikes, seconds)
+    if cast.sidecars:
+        ends = (Kind.KILL, Kind.RESTART, Kind.PAUSE)
+        strikes = _strikes_of(SIDECARS, cast.sidecars, ends, Random(rng.random()))
+        found += _lane(SIDECARS, strikes, seconds)
     return sorted(found, key=lambda fault: (fault.at_s, fault.lane, fault.target))
 
 
@@ -180,8 +190,10 @@ def _link_strikes(cast: Cast, rng: Random) -> Iterator[tuple[float, list[_Drawn]
         yield rng.uniform(*_PAUSES_S[LINKS]), [(0.0, kind, target, for_s, 0)]
 
 
-def _client_strikes(cast: Cast, rng: Random) -> Iterator[tuple[float, list[_Drawn]]]:
-    for kind in _deck((Kind.KILL, Kind.PAUSE), rng):
+def _strikes_of(
+    lane: str, targets: Sequence[str], kinds: Sequence[Kind], rng: Random
+) -> Iterator[tuple[float, list[_Drawn]]]:
+    for kind in _deck(kinds, rng):
         for_s = rng.uniform(*_LASTS_S[kind])
-        target = rng.choice(cast.clients)
-        yield rng.uniform(*_PAUSES_S[CLIENTS]), [(0.0, kind, target, for_s, 0)]
+        target = rng.choice(targets)
+        yield rng.uniform(*_PAUSES_S[lane]), [(0.0, kind, target, for_s, 0)]

@@ -29,6 +29,9 @@ _ASK_S = 1.0
 _ASK_EVERY_S = 0.4
 START_S = 60.0
 _STOP_S = 20.0
+_SIGNALS = {
+    Kind.KILL: signal.SIGKILL, Kind.RESTART: signal.SIGTERM, Kind.PAUSE: signal.SIGSTOP,
+}  # fmt: skip
 _WAYS_TO_CUT = {
     "nothing passes": (True, True, False),
     "connections end": (True, True, True),
@@ -42,13 +45,19 @@ class StageError(EpicastError):
 
 
 class Clients:
-    """Publishers and subscribers by name, each a process that can be started again."""
+    """Publishers, subscribers and sidecars by name, each a process that can be started again."""
 
     def __init__(self, start: Callable[[str], Part]) -> None:
         self._start = start
         self.parts: dict[str, Part] = {}
 
     def begin(self, name: str) -> None:
+        """Start it, once the process that had its place has ended."""
+        deadline = time.monotonic() + _STOP_S
+        while name in self.parts and self.parts[name].is_running:
+            if time.monotonic() > deadline:
+                raise StageError(f"{name} did not end within {_STOP_S:g} s")
+            time.sleep(_LOOK_EVERY_S)
         self.parts[name] = self._start(name)
 
     def signal(self, name: str, number: signal.Signals) -> None:
@@ -80,7 +89,7 @@ class Stage:
     def begin(self, fault: Fault) -> None:
         target, kind = fault.target, fault.kind
         if target in self._clients.parts:
-            self._clients.signal(target, signal.SIGKILL if kind is Kind.KILL else signal.SIGSTOP)
+            self._clients.signal(target, _SIGNALS[kind])
         elif kind in (Kind.SWALLOW, Kind.BREAK, Kind.ONE_WAY, Kind.ISOLATE):
             self._links.cut(self._directions(fault), reset=kind is Kind.BREAK)
         elif kind is Kind.PAUSE:
@@ -104,10 +113,10 @@ class Stage:
     def mend(self, fault: Fault) -> None:
         target, kind = fault.target, fault.kind
         if target in self._clients.parts:
-            if kind is Kind.KILL:
-                self._clients.begin(target)
-            else:
+            if kind is Kind.PAUSE:
                 self._clients.signal(target, signal.SIGCONT)
+            else:
+                self._clients.begin(target)
         elif kind in (Kind.SWALLOW, Kind.BREAK, Kind.ONE_WAY, Kind.ISOLATE):
             self._links.restore(self._directions(fault))
         elif kind is Kind.PAUSE:

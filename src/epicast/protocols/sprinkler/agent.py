@@ -86,8 +86,8 @@ class Agent(Edge[AgentConfig]):
         self._view.add(self._proxy)
         self.timers.set("gossip", now + int(self.rng.random() * self.config.gossip_every_ns))
 
-    def _connect(self, fx: Effects) -> None:
-        super()._connect(fx)
+    def _connect(self, now: int, fx: Effects) -> None:
+        super()._connect(now, fx)
         assert self._proxy is not None
         self._notifier.leave_out(self._proxy.id)
 
@@ -113,6 +113,11 @@ class Agent(Edge[AgentConfig]):
 
     @handles(Welcome)
     def _handle_welcome(self, now: int, source: NodeId, message: Welcome, fx: Effects) -> None:
+        if message.is_sidecar and self.streams:
+            # Found where the proxy was: it serves plain clients, and history is the proxy's.
+            fx.drop("a sidecar is no proxy", source)
+            self._leave_proxy(now, "a sidecar serves plain clients only", fx)
+            return
         for info in message.streams:
             if not info.spreads:  # any more: neighbours are not given it from now on
                 self._followed.pop(info.id, None)
@@ -132,13 +137,12 @@ class Agent(Edge[AgentConfig]):
 
     def _gossip(self, fx: Effects) -> None:
         """With a neighbour and, now and then, with the proxy in any case."""
-        if self._proxy is None:
-            return
-        if len(self._view) < self.config.view_size and self._proxy.id not in self._view:
-            self._view.add(self._proxy)
+        proxy = self._proxy if self._attached else None
+        if proxy and len(self._view) < self.config.view_size and proxy.id not in self._view:
+            self._view.add(proxy)
         self._exchanges += 1
         every = self.config.proxy_gossip
-        partner = self._proxy if every and self._exchanges % every == 0 else None
+        partner = proxy if every and self._exchanges % every == 0 else None
         partner = partner or self._view.random_member()
         if partner is not None:
             self._exchange_views(partner, True, fx)

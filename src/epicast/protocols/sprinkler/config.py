@@ -30,6 +30,8 @@ class EdgeConfig(ProtocolConfig, frozen=True, kw_only=True):
 
     reconnect_every_ns: Duration = 500 * _MILLISECOND
     """Between attempts to reach the proxy; with up to half as much added at random."""
+    attach_within_ns: Duration = 3 * _SECOND
+    """For an attempt to reach the proxy, until it has said welcome; then the next one is tried."""
     silence: int = 3
     """Heartbeats that may be missed before the proxy counts as lost: with the proxy's heartbeat
     period this is the bound on how long a node can be deaf without knowing."""
@@ -44,9 +46,9 @@ class EdgeConfig(ProtocolConfig, frozen=True, kw_only=True):
 
     def check_edge(self) -> None:
         at_least(
-            self, 1, "reconnect_every_ns", "silence", "max_unacknowledged_events",
-            "max_unacknowledged_bytes", "retry_every_ns", "acknowledge_within_ns",
-            "max_subscriptions",
+            self, 1, "reconnect_every_ns", "attach_within_ns", "silence",
+            "max_unacknowledged_events", "max_unacknowledged_bytes", "retry_every_ns",
+            "acknowledge_within_ns", "max_subscriptions",
         )  # fmt: skip
 
 

@@ -109,6 +109,13 @@ class Edge(Guarded[EdgeConfigT]):
             self._by_stream[subscription.stream].remove(subscription)
             self._touch(subscription)
 
+    def replace_proxy(self, former: NodeId, found: Peer) -> None:
+        """At the address of `former` answers `found`: go on with that one."""
+        self._proxies = [found if proxy.id == former else proxy for proxy in self._proxies]
+        if self._proxy is not None and self._proxy.id == former:
+            self._proxy = found
+            self.timers.set("connect", _NOW)
+
     def ask(self) -> None:
         """Find out how far the streams are now, instead of at the next heartbeat."""
         if self._attached:
@@ -136,7 +143,7 @@ class Edge(Guarded[EdgeConfigT]):
         if not contacts:
             raise ConfigError("an agent or client needs the address of a proxy")
         self._proxies = list(contacts)
-        self._connect(fx)
+        self._connect(now, fx)
 
     def on_stop(self, now: int, fx: Effects) -> None:
         self.timers.clear()
@@ -145,9 +152,10 @@ class Edge(Guarded[EdgeConfigT]):
                 if not subscription.live:
                     fx.send(self._proxy.id, Unsubscribe(subscription.number))
 
-    def _connect(self, fx: Effects) -> None:
-        """Try the proxies in turn."""
+    def _connect(self, now: int, fx: Effects) -> None:
+        """Try the proxies in turn, each for a limited time."""
         self._proxy = self._proxies[self._reconnections % len(self._proxies)]
+        self.timers.set("attach", now + self.config.attach_within_ns)
         fx.connect(self._proxy)
 
     def on_peer_up(self, now: int, peer: NodeId, fx: Effects) -> None:
@@ -161,14 +169,20 @@ class Edge(Guarded[EdgeConfigT]):
 
     @handles(Dismissed)
     def _handle_dismissed(self, now: int, source: NodeId, message: Dismissed, fx: Effects) -> None:
-        fx.disconnect(source)
-        self._detach(now, message.reason, fx)
+        self._leave_proxy(now, message.reason, fx)
+
+    def _leave_proxy(self, now: int, reason: str, fx: Effects) -> None:
+        assert self._proxy is not None
+        fx.disconnect(self._proxy.id)
+        self._detach(now, reason, fx)
 
     def _detach(self, now: int, reason: str, fx: Effects) -> None:
         if self._attached:
             self._attached = False
             self.timers.cancel("poll")
-        fx.notice(0, Detached(reason))
+        assert self._proxy is not None
+        fx.notice(0, Detached(reason, self._proxy))
+        self.timers.cancel("attach")
         self._reconnections += 1
         self._tried += 1
         wait = self.config.reconnect_every_ns
@@ -182,7 +196,10 @@ class Edge(Guarded[EdgeConfigT]):
         if name == "changes":
             self._carry_out_changes(now, fx)
         elif name == "connect":
-            self._connect(fx)
+            self._connect(now, fx)
+        elif name == "attach":
+            seconds = self.config.attach_within_ns / 1e9
+            self._leave_proxy(now, f"no welcome within {seconds:g} s", fx)
         elif name == "poll":
             self._poll(now, fx)
         elif name == "retry":
@@ -194,8 +211,7 @@ class Edge(Guarded[EdgeConfigT]):
         """Ask how far things are. Whoever does not answer for long is left."""
         assert self._proxy is not None
         if now - self._heard_at > self.config.silence * self._heartbeat_ns:
-            fx.disconnect(self._proxy.id)
-            self._detach(now, "the proxy does not answer", fx)
+            self._leave_proxy(now, "the proxy does not answer", fx)
             return
         fx.send(self._proxy.id, Poll(now))
         self.timers.set("poll", now + self._heartbeat_ns)
@@ -211,10 +227,16 @@ class Edge(Guarded[EdgeConfigT]):
     @handles(Welcome)
     def _handle_welcome(self, now: int, source: NodeId, message: Welcome, fx: Effects) -> None:
         self._attached = True
+        self.timers.cancel("attach")
         self._tried = 0
         self._heard_at = now
         known = {peer.id for peer in self._proxies}
-        self._proxies += [peer for peer in message.proxies if peer.id not in known]
+        places = {(peer.host, peer.port) for peer in self._proxies if peer.host}
+        self._proxies += [
+            peer
+            for peer in message.proxies
+            if peer.id not in known and (peer.host, peer.port) not in places
+        ]
         self._region = message.region
         self._heartbeat_ns = max(1, message.heartbeat_ns)
         self.streams = {info.id: info for info in message.streams}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from epicast.core import Peer
 from epicast.protocols.sprinkler.messages import Counter, StreamInfo
 
 
@@ -22,6 +23,8 @@ class Detached(Struct, frozen=True):
     """The proxy cannot be reached at the moment; the node keeps trying."""
 
     reason: str
+    proxy: Peer
+    """The proxy that was tried, or that was lost."""
 
 
 class Heads(Struct, frozen=True):
