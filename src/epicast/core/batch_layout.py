@@ -223,8 +223,10 @@ def decode_runs(
 def _check_runs(firsts: Sequence[int], counts: Sequence[int], covered: int) -> None:
     if sum(counts) != covered or not all(counts):
         raise BatchError(f"publisher runs do not add up to the {covered} numbers covered")
-    if max(firsts) > 2 * MAX_SEQ:  # the last number of a publication is a sum of two
-        raise BatchError(f"a publisher's number {max(firsts)} is beyond {2 * MAX_SEQ}")
+    # The last number of a publication is a sum of two. It is the last of every slice, too.
+    last = max(first + count - 1 for first, count in zip(firsts, counts, strict=True))
+    if last > 2 * MAX_SEQ:
+        raise BatchError(f"a publisher's number {last} is beyond {2 * MAX_SEQ}")
 
 
 def slice_runs(runs: tuple[Run, ...], low: int, high: int) -> tuple[Run, ...]:
