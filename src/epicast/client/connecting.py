@@ -157,7 +157,7 @@ async def _open(addresses: Sequence[Address], options: ConnectOptions) -> Node:
         security=_security(proxy, names, options),
     )
     try:
-        edge = _edge(await driver.listen(), options)
+        edge = _edge(await driver.listen(), driver, options)
         await driver.start(edge, [Peer(proxy.node.id, address.host, address.port)])
         node.run_on(driver, edge)
         await node.wait_attached(deadline - time.monotonic())
@@ -225,10 +225,11 @@ def _security(
     return Security(proof.for_finding(), gate, proof.token)
 
 
-def _edge(peer: Peer, options: ConnectOptions) -> Agent | Client:
+def _edge(peer: Peer, driver: NodeDriver, options: ConnectOptions) -> Agent | Client:
     rng = Random(random_id())
     config = options.config
     if options.agent:
         config = config if isinstance(config, AgentConfig) else AgentConfig()
-        return Agent(peer, config, rng, make_buffer=AgentBuffers(config.buffer_bytes).make)
+        buffers = AgentBuffers(config.buffer_bytes)
+        return Agent(peer, config, rng, make_buffer=buffers.make, is_agent=driver.is_agent)
     return Client(peer, config if isinstance(config, ClientConfig) else ClientConfig(), rng)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import add
 from struct import Struct as Layout
 from typing import Any, NamedTuple
 
@@ -223,10 +224,9 @@ def decode_runs(
 def _check_runs(firsts: Sequence[int], counts: Sequence[int], covered: int) -> None:
     if sum(counts) != covered or not all(counts):
         raise BatchError(f"publisher runs do not add up to the {covered} numbers covered")
-    # The last number of a publication is a sum of two. It is the last of every slice, too.
-    last = max(first + count - 1 for first, count in zip(firsts, counts, strict=True))
-    if last > 2 * MAX_SEQ:
-        raise BatchError(f"a publisher's number {last} is beyond {2 * MAX_SEQ}")
+    end = max(map(add, firsts, counts))
+    if end > 2 * MAX_SEQ:  # the last number of a publication is a sum of two
+        raise BatchError(f"a publisher's numbers go up to {end - 1}, beyond {2 * MAX_SEQ}")
 
 
 def slice_runs(runs: tuple[Run, ...], low: int, high: int) -> tuple[Run, ...]:

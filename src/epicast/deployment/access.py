@@ -38,6 +38,8 @@ class Verdict(Struct, frozen=True):
     trusted: bool = False
     """A proxy of this geoplex: it has every right, and limits on strangers are not for it."""
     refusal: str = ""
+    is_agent: bool = False
+    """Whether the peer has shown an agent's certificate of this geoplex."""
 
 
 def region_identity(region: str) -> str:
@@ -97,7 +99,7 @@ class AccessControl:
             and role[0] == "agent"
             and role[1] not in self._by_certificate
         ):
-            return Verdict(f"{_AGENT_PREFIX}{role[1]}")
+            return Verdict(f"{_AGENT_PREFIX}{role[1]}", is_agent=True)
         return self.examine(node, "", names)
 
     def _is_revoked(self, names: CertificateNames) -> bool:
@@ -138,7 +140,7 @@ class AccessControl:
                 refusal="clients need an identity here: connect with a token "
                 "(EPICAST_TOKEN_FILE, or token=) or with a certificate"
             )
-        return Verdict(found)
+        return Verdict(found, is_agent=role is not None and role[0] == "agent")
 
     def _owner_of(self, token: str) -> str:
         name = name_in_token(token)

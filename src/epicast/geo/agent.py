@@ -89,6 +89,7 @@ class AgentService:
             rng,
             make_buffer=self._make_buffer,
             permit=permit_all if access is None else Permission(access, self.driver),
+            is_agent=self.driver.is_agent,
             status=lambda: encode_status(self.status()),
         )
         await self.driver.start(self.protocol, [each.peer for each in self._region.replicas])

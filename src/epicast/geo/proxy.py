@@ -122,11 +122,11 @@ class ProxyService:
         if self._chain is None:
             return MovableProxy(
                 node, self._config, rng, plan=plan, admit=admit, permit=permit,
-                status=self._encoded_status,
+                status=self._encoded_status, is_agent=self.driver.is_agent,
             )  # fmt: skip
         return ReplicaProxy(
             node, self._config, rng, plan=plan, chain=self._chain, admit=admit, permit=permit,
-            status=self._encoded_status,
+            status=self._encoded_status, is_agent=self.driver.is_agent,
             witness=nobody if self._evidence is None else self._evidence.shown,
         )  # fmt: skip
 

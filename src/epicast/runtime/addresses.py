@@ -8,12 +8,14 @@ from epicast.core import NodeId, Peer
 class Entry:
     """One peer: address, the newest incarnation heard of, failures in a row to reach it."""
 
-    __slots__ = ("failures", "identity", "incarnation", "not_before", "peer")
+    __slots__ = ("failures", "identity", "incarnation", "is_agent", "not_before", "peer")
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
         self.identity: str | None = None
         """Who it has proved to be; None: it was never asked."""
+        self.is_agent = False
+        """Whether it has shown an agent's certificate; False where nodes have none."""
         self.incarnation = -1
         self.failures = 0
         self.not_before = 0

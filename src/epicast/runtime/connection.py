@@ -70,6 +70,8 @@ class Connection(asyncio.BufferedProtocol):
         """Set while it is the link's connection, or was and is closing."""
         self.identity: str | None = None
         """Who the peer has proved to be, where that is asked."""
+        self.is_agent = False
+        """Whether it has proved to be an agent, where that is asked."""
         self.declined: Declined | None = None
         """What the peer said instead of using the connection."""
         self.counted_host: str | None = None

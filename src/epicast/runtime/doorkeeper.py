@@ -134,7 +134,7 @@ class Doorkeeper:
             node = Peer(node.id, connection.peer_host, node.port)
         entry = self._book.learn(node)
         if entry is not None and connection.identity is not None:
-            entry.identity = connection.identity
+            entry.identity, entry.is_agent = connection.identity, connection.is_agent
         link = self._links.links.get(node.id)
         if entry is None or hello.incarnation < entry.incarnation:
             self._recorder.drop("earlier incarnation", node.id)
@@ -165,7 +165,7 @@ class Doorkeeper:
                     return Declined(DeclineCode.BUSY, f"{objection}: try again later")
                 self._crowd.admit(verdict.identity)
                 connection.counted_identity = verdict.identity
-            connection.identity = verdict.identity
+            connection.identity, connection.is_agent = verdict.identity, verdict.is_agent
         if not verdict.trusted:
             connection.meter = Meter.wanted(self._limits, self._recorder.clock())
         return None

@@ -389,6 +389,14 @@ class NodeDriver:
         entry = self._book.get(peer)
         return None if entry is None else entry.identity
 
+    def is_agent(self, peer: NodeId) -> bool:
+        """Return whether a peer is an agent. Its certificate says so; without security, any node
+        that listens is one."""
+        entry = self._book.get(peer)
+        if entry is None:
+            return False
+        return bool(entry.peer.port) if self._security is None else entry.is_agent
+
     def statistics(self) -> dict[str, int]:
         """Counters since the start, and what is queued now."""
         links = self._links.links.values()

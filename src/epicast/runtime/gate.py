@@ -54,7 +54,7 @@ class NeighbourGate:
                 refusal="only agents and proxies of this geoplex connect to an agent: applications "
                 "connect to a proxy or a sidecar"
             )
-        return Verdict(identity)
+        return Verdict(identity, is_agent=role[0] == "agent")
 
 
 class PeerGate:

@@ -1,6 +1,6 @@
-"""One message that makes no sense: whoever gets it goes on, and can still answer.
+"""A message that makes no sense does not end the node that gets it, nor one that gets the answer.
 
-Messages go through the codec, as they do between nodes; what it refuses reaches nobody.
+All messages go through the codec, as they do between nodes.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def test_a_window_takes_no_memory(node: str, window: int) -> None:
 
 
 def test_events_that_are_at_hand_take_no_more_memory_than_they_are() -> None:
-    """Whatever room a reader says there is."""
+    """A reader may ask for any number of bytes."""
     buffer = FilteredBuffer(STREAM, 1 << 20)
     buffer.add(events(1, 5))
     assert numbers(buffer.read(1, 5, 2**62)) == [1, 2, 3, 4, 5]
@@ -297,7 +297,7 @@ def test_events_that_no_history_stores_are_had_from_somebody_else(what: str) -> 
 
 
 def test_events_that_a_policy_of_today_would_refuse_are_stored() -> None:
-    """They were published under another one."""
+    """The policy may have been another one when they were published."""
     latest = Admission({STREAM: GcPolicy(latest_per_key=True)})
     gc = EventBatch.build(STREAM, 1, [gc_payload(parse("size < 5"))], kinds=[EventKind.GC])
     assert latest(INFO, gc) and not latest.storable(INFO, gc)

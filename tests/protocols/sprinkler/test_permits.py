@@ -163,14 +163,14 @@ def test_an_acknowledgement_is_believed_only_of_who_was_asked() -> None:
         single.receive(DENIED, message)
         assert sent(single) == []
         assert [op.reason for op in single.fx.operations if isinstance(op, Drop)] == [
-            "answer of a stranger"
+            f"{type(message).__name__} from a peer that may not send it"
         ]
     single.receive(Y, forged)
     assert [to for to, _ in sent(single)] == [ALLOWED]
     edge = agent()
     edge.receive(DENIED, Published(STREAM, 99, (), ((1, 1),)))
     assert [op.reason for op in edge.fx.operations if isinstance(op, Drop)] == [
-        "answer of a stranger"
+        "Published from a peer that may not send it"
     ]
 
 

@@ -38,7 +38,9 @@ from epicast.protocols.sprinkler.messages import (
     Welcome,
 )
 from epicast.protocols.sprinkler.notifier import Notifier
+from epicast.protocols.sprinkler.permits import IsAgent, all_agents
 from epicast.protocols.sprinkler.recent import EventBuffer, RecentBatches
+from epicast.protocols.sprinkler.standing import AGENT, STRANGER, Part
 from epicast.protocols.sprinkler.subscriptions import Subscription
 
 MakeBuffer = Callable[[StreamInfo], EventBuffer]
@@ -57,8 +59,10 @@ class Agent(Edge[AgentConfig]):
         rng: Random,
         *,
         make_buffer: MakeBuffer | None = None,
+        is_agent: IsAgent = all_agents,
     ) -> None:
         super().__init__(node, config, rng)
+        self._is_agent = is_agent
         self._make_buffer = make_buffer or (lambda _: RecentBatches(config.buffer_bytes))
         self._view = ReinforcedView(node.id, config.view_size, rng)
         self._notifier = Notifier(config, self._view, connects=True)
@@ -107,17 +111,20 @@ class Agent(Edge[AgentConfig]):
 
     @handles(Welcome)
     def _handle_welcome(self, now: int, source: NodeId, message: Welcome, fx: Effects) -> None:
-        if self._is_proxy(source):
-            for info in message.streams:
-                if not info.spreads:  # any more: neighbours are not given it from now on
-                    self._followed.pop(info.id, None)
-                    self._notifier.forget(info.id)
+        for info in message.streams:
+            if not info.spreads:  # any more: neighbours are not given it from now on
+                self._followed.pop(info.id, None)
+                self._notifier.forget(info.id)
         super()._handle_welcome(now, source, message, fx)
-        if self._is_proxy(source) and self._proxy is not None:
-            self._exchange_views(self._proxy, True, fx)  # to be told of news from now on
-            for following in self._followed.values():
-                following.ask_anew()
-            self._compare(now, message.counters, fx)
+        assert self._proxy is not None
+        self._exchange_views(self._proxy, True, fx)  # to be told of news from now on
+        for following in self._followed.values():
+            following.ask_anew()
+        self._compare(now, message.counters, fx)
+
+    def _part_of(self, peer: NodeId) -> Part:
+        part = super()._part_of(peer)
+        return AGENT if part == STRANGER and self._is_agent(peer) else part
 
     # -- membership ------------------------------------------------------------------------------
 
@@ -230,9 +237,13 @@ class Agent(Edge[AgentConfig]):
         following = self._followed.get(message.counter.stream)
         if following is None:
             return
+        if not following.was_asked(source, message.first, message.last):
+            fx.drop("answer to nothing that was asked", source, message.counter.stream)
+            return
         rest = following.settle(source, message.first, message.last)
         for batch in message.batches:
-            if batch.stream == following.info.id:
+            within = message.first <= batch.first and batch.last <= message.last
+            if batch.stream == following.info.id and within:
                 self._arrived(now, batch, fx)
         if message.counter.epoch != following.epoch:
             return
@@ -299,7 +310,7 @@ class Agent(Edge[AgentConfig]):
         """The proxy's heartbeat: what it had at the one before and nobody has mentioned since is
         asked of it."""
         super()._handle_advertisement(now, source, message, fx)
-        if self._attached and self._is_proxy(source):
+        if self._attached:
             self._compare(now, message.counters, fx)
 
     def _compare(self, now: int, counters: Sequence[Counter], fx: Effects) -> None:

@@ -18,7 +18,6 @@ from epicast.core import (
     EventBatch,
     NodeId,
     Peer,
-    Protocol,
     Publication,
     Recovered,
     handles,
@@ -51,13 +50,15 @@ from epicast.protocols.sprinkler.notices import (
     Restarted,
 )
 from epicast.protocols.sprinkler.outbox import Outbox
+from epicast.protocols.sprinkler.standing import PROXY, REPLICA, STRANGER, TO_EDGES, Guarded, Part
 from epicast.protocols.sprinkler.subscriptions import Subscription
 
 _NOW = 0
 EdgeConfigT = TypeVar("EdgeConfigT", bound=EdgeConfig)
 
 
-class Edge(Protocol[EdgeConfigT]):
+class Edge(Guarded[EdgeConfigT]):
+    may_say = TO_EDGES
     listens = False
 
     def __init__(self, node: Peer, config: EdgeConfigT, rng: Random) -> None:
@@ -160,9 +161,8 @@ class Edge(Protocol[EdgeConfigT]):
 
     @handles(Dismissed)
     def _handle_dismissed(self, now: int, source: NodeId, message: Dismissed, fx: Effects) -> None:
-        if self._is_proxy(source):
-            fx.disconnect(source)
-            self._detach(now, message.reason, fx)
+        fx.disconnect(source)
+        self._detach(now, message.reason, fx)
 
     def _detach(self, now: int, reason: str, fx: Effects) -> None:
         if self._attached:
@@ -210,9 +210,6 @@ class Edge(Protocol[EdgeConfigT]):
 
     @handles(Welcome)
     def _handle_welcome(self, now: int, source: NodeId, message: Welcome, fx: Effects) -> None:
-        if self._proxy is None or source != self._proxy.id:
-            fx.drop("welcome of a stranger", source)
-            return
         self._attached = True
         self._tried = 0
         self._heard_at = now
@@ -242,7 +239,7 @@ class Edge(Protocol[EdgeConfigT]):
     def _handle_advertisement(
         self, now: int, source: NodeId, message: Advertisement, fx: Effects
     ) -> None:
-        if self._proxy is None or source != self._proxy.id or not self._attached:
+        if not self._attached:
             return
         self._heard_at = now
         self._take_heads(message.counters)
@@ -287,8 +284,6 @@ class Edge(Protocol[EdgeConfigT]):
 
     @handles(Tail)
     def _handle_tail(self, now: int, source: NodeId, message: Tail, fx: Effects) -> None:
-        if not self._is_proxy(source):
-            return
         for batch in message.batches:
             for subscription in self._by_stream.get(batch.stream, ()):
                 if not subscription.live and not subscription.fresh:
@@ -297,7 +292,7 @@ class Edge(Protocol[EdgeConfigT]):
     @handles(Events)
     def _handle_events(self, now: int, source: NodeId, message: Events, fx: Effects) -> None:
         subscription = self._subscriptions.get(message.number)
-        if subscription is None or subscription.live or not self._is_proxy(source):
+        if subscription is None or subscription.live:
             return
         for batch in message.batches:
             if batch.stream == subscription.stream:
@@ -306,7 +301,7 @@ class Edge(Protocol[EdgeConfigT]):
     @handles(Restart)
     def _handle_restart(self, now: int, source: NodeId, message: Restart, fx: Effects) -> None:
         subscription = self._subscriptions.get(message.number)
-        if subscription is None or subscription.live or not self._is_proxy(source):
+        if subscription is None or subscription.live:
             return
         if message.epoch == 0:
             self._tell(subscription, NoSuchStream(subscription.stream), fx)
@@ -317,7 +312,7 @@ class Edge(Protocol[EdgeConfigT]):
     @handles(Forbidden)
     def _handle_forbidden(self, now: int, source: NodeId, message: Forbidden, fx: Effects) -> None:
         subscription = self._subscriptions.get(message.number)
-        if subscription is not None and not subscription.live and self._is_proxy(source):
+        if subscription is not None and not subscription.live:
             self._tell(subscription, NotAllowed(subscription.stream, message.detail), fx)
 
     def _restart(self, subscription: Subscription, epoch: int, seq: int, fx: Effects) -> None:
@@ -342,6 +337,11 @@ class Edge(Protocol[EdgeConfigT]):
     def _is_proxy(self, peer: NodeId) -> bool:
         return self._proxy is not None and peer == self._proxy.id
 
+    def _part_of(self, peer: NodeId) -> Part:
+        if self._is_proxy(peer):
+            return PROXY
+        return REPLICA if any(peer == proxy.id for proxy in self._proxies) else STRANGER
+
     # -- publishing ------------------------------------------------------------------------------
 
     def on_publish(self, now: int, publications: Sequence[Publication], fx: Effects) -> None:
@@ -354,18 +354,12 @@ class Edge(Protocol[EdgeConfigT]):
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
-        if not self._is_proxy(source):
-            fx.drop("answer of a stranger", source, message.stream)
-            return
         more = self._outbox.handle_published(now, message, fx)
         if more and self._attached and self._proxy is not None:
             self._outbox.send(self._proxy.id, fx)
 
     @handles(Refused)
     def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
-        if not self._is_proxy(source):
-            fx.drop("answer of a stranger", source, message.stream)
-            return
         if self._outbox.handle_refused(now, message, fx):
             if self.timers.deadline("retry") == NEVER:
                 self.timers.set("retry", now + self.config.retry_every_ns)
@@ -374,7 +368,7 @@ class Edge(Protocol[EdgeConfigT]):
 
     @handles(SendAgain)
     def _handle_send_again(self, now: int, source: NodeId, message: SendAgain, fx: Effects) -> None:
-        if self._attached and self._is_proxy(source):
+        if self._attached:
             self._outbox.send_again(now)
             self._outbox.send(source, fx)
 

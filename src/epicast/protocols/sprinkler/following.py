@@ -9,12 +9,16 @@ printed, as soon as anything is outstanding; and of the proxy for any stream, no
 from __future__ import annotations
 
 from bisect import insort
+from collections import deque
 
 from msgspec import Struct
 
 from epicast.core import EventBatch, IntervalSet, NodeId
 from epicast.protocols.sprinkler.messages import Answer, Counter, StreamInfo
 from epicast.protocols.sprinkler.recent import EventBuffer
+
+_LATE = 256
+"""Overdue requests that are remembered."""
 
 
 class Outstanding(Struct):
@@ -27,8 +31,8 @@ class Outstanding(Struct):
 
 
 class Following:
-    __slots__ = ("_early", "_early_bytes", "_early_firsts", "_max_early_bytes", "asked", "buffer",
-                 "crowded", "end", "epoch", "info", "outstanding")  # fmt: skip
+    __slots__ = ("_early", "_early_bytes", "_early_firsts", "_late", "_max_early_bytes", "asked",
+                 "buffer", "crowded", "end", "epoch", "info", "outstanding")  # fmt: skip
 
     def __init__(
         self, info: StreamInfo, start: Counter, buffer: EventBuffer, max_early_bytes: int
@@ -40,6 +44,8 @@ class Following:
         self.crowded = False
         """Something came early and found no room, and what takes the room is still there."""
         self.outstanding: list[Outstanding] = []
+        self._late: deque[Outstanding] = deque(maxlen=_LATE)
+        """Requests that were overdue: their answers may still come."""
         self._early: dict[int, EventBatch] = {}
         self._early_firsts: list[int] = []
         """The keys of `_early`, ascending."""
@@ -123,6 +129,13 @@ class Following:
             for part in asked.missing(first, end)
         ]
 
+    def was_asked(self, peer: NodeId, first: int, last: int) -> bool:
+        """Whether an answer for first..last is one that `peer` may give."""
+        return any(
+            entry.peer == peer and entry.first <= first <= last <= entry.last
+            for entry in (*self.outstanding, *self._late)
+        )
+
     def settle(self, peer: NodeId, first: int, last: int) -> tuple[int, int] | None:
         """`peer` has answered for first..last: it is not outstanding there any more. The rest of
         what it was asked for, if its answer was cut short."""
@@ -143,6 +156,7 @@ class Following:
         """Take out what was asked for too long ago, or of somebody who is gone."""
         late = [entry for entry in self.outstanding if entry.deadline <= now]
         if late:
+            self._late += late
             self.outstanding = [
                 e for e in self.outstanding if e.deadline > now and e.last > self.end
             ]
@@ -156,6 +170,7 @@ class Following:
 
     def ask_anew(self) -> None:
         """Nobody may remember what they were asked for."""
+        self._late += self.outstanding
         self.outstanding = []
         self.asked = self.end
 
@@ -165,6 +180,7 @@ class Following:
         self.buffer = buffer
         self.crowded = False
         self.outstanding = []
+        self._late.clear()
         self._early = {}
         self._early_firsts = []
         self._early_bytes = 0

@@ -6,17 +6,18 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from random import Random
 
-from epicast.core import CONTROL, DATAGRAM, Effects, NodeId, Peer, Protocol, handles
+from epicast.core import CONTROL, DATAGRAM, Effects, NodeId, Peer, handles
 from epicast.protocols.reinforcement.messages import ViewExchange
 from epicast.protocols.reinforcement.view import ReinforcedView
 from epicast.protocols.sprinkler.config import ProxyConfig
 from epicast.protocols.sprinkler.messages import Notify
 from epicast.protocols.sprinkler.notifier import Notifier
+from epicast.protocols.sprinkler.standing import Guarded
 
 _MOST_IN_DATAGRAM = 30
 
 
-class GossipingProxy(Protocol[ProxyConfig]):
+class GossipingProxy(Guarded[ProxyConfig]):
     def __init__(self, node: Peer, config: ProxyConfig, rng: Random) -> None:
         super().__init__(node, config, rng)
         self._view = ReinforcedView(node.id, config.view_size, rng)
@@ -38,8 +39,8 @@ class GossipingProxy(Protocol[ProxyConfig]):
 
     @handles(ViewExchange)
     def _handle_views(self, now: int, source: NodeId, message: ViewExchange, fx: Effects) -> None:
-        if message.sender.id != source or source in self._are_no_agents():
-            fx.drop("view of a stranger", source)
+        if message.sender.id != source:
+            fx.drop("view under another name", source)
             return
         self._view.merge(message.sender, message.view)
         for peer in self._are_no_agents():

@@ -41,18 +41,21 @@ from epicast.protocols.sprinkler.messages import (
     Unsubscribe,
     Welcome,
 )
-from epicast.protocols.sprinkler.permits import Permit, permit_all
+from epicast.protocols.sprinkler.permits import IsAgent, Permit, all_agents, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
 from epicast.protocols.sprinkler.publications import Admission, AdmitAll, Publications
 from epicast.protocols.sprinkler.relays import Relays, refusal
 from epicast.protocols.sprinkler.requests import Requests
 from epicast.protocols.sprinkler.sources import Sources
 from epicast.protocols.sprinkler.speakers import Speakers
+from epicast.protocols.sprinkler.standing import AGENT, CLIENT, PROXY, STRANGER, TO_PROXIES, Part
 from epicast.protocols.sprinkler.states import StreamState
 
 
 class Proxy(GossipingProxy):
     """A region's service: numbers its own streams, stores all, serves whoever asks."""
+
+    may_say = TO_PROXIES
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class Proxy(GossipingProxy):
         admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
+        is_agent: IsAgent = all_agents,
     ) -> None:
         super().__init__(node, config, rng)
         if len({info.id for info in plan.streams}) < len(plan.streams):
@@ -72,6 +76,7 @@ class Proxy(GossipingProxy):
         self._region_id = plan.region_id or node.id
         self._permit = permit
         self._status = status
+        self._is_agent = is_agent
         self._others = {peer.id: peer for peer in plan.proxies if peer.id != node.id}
         self._connected: dict[NodeId, None] = {}
         """Of the other proxies, those that can be reached."""
@@ -84,7 +89,7 @@ class Proxy(GossipingProxy):
         self._admit = admit or AdmitAll()
         self._publications = Publications(node.id, config, len(other_regions), self._admit)
         self._relays = Relays(config.max_hops)
-        self._attached: dict[NodeId, None] = {}
+        self._attached: dict[NodeId, Part] = {}
         self._consumed: dict[int, int] = {}
         """By subscription of ours: bytes stored since we told its source."""
         self._cursors = Cursors(config, self._states)
@@ -179,7 +184,7 @@ class Proxy(GossipingProxy):
         if message.node.id != source:
             fx.drop("attached under another name", source)
             return
-        self._keep(message.node, fx)
+        self._keep(message, fx)
         infos = tuple(state.info for state in self._states.values())
         fx.send(
             source,
@@ -189,11 +194,18 @@ class Proxy(GossipingProxy):
             ),
         )  # fmt: skip
 
-    def _keep(self, peer: Peer, fx: Effects) -> None:
+    def _keep(self, message: Attach, fx: Effects) -> None:
         """Take an interest in somebody who came by itself, to notice when it is gone."""
-        if peer.id not in self._attached and peer.id not in self._others:
-            self._attached[peer.id] = None
+        peer = message.node
+        if peer.id in self._others:
+            return
+        if peer.id not in self._attached:
             fx.connect(peer)
+        is_agent = message.listens and self._is_agent(peer.id)
+        self._attached[peer.id] = AGENT if is_agent else CLIENT
+
+    def _part_of(self, peer: NodeId) -> Part:
+        return PROXY if peer in self._others else self._attached.get(peer, STRANGER)
 
     @handles(Poll)
     def _handle_poll(self, now: int, source: NodeId, message: Poll, fx: Effects) -> None:
@@ -201,9 +213,7 @@ class Proxy(GossipingProxy):
 
     @handles(Subscribe)
     def _handle_subscribe(self, now: int, source: NodeId, message: Subscribe, fx: Effects) -> None:
-        if source not in self._attached and source not in self._others:
-            fx.drop("subscription of a stranger", source)
-        elif refused := self._objection(source, Action.SUBSCRIBE, message.stream):
+        if refused := self._objection(source, Action.SUBSCRIBE, message.stream):
             fx.drop("subscription without the right", source, message.stream)
             fx.send(source, Forbidden(message.number, message.stream, refused))
         elif not self._cursors.subscribe(source, message, fx):
@@ -278,18 +288,11 @@ class Proxy(GossipingProxy):
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
-        self._answered(source, message, fx)
+        self._relays.back(message, fx)
 
     @handles(Refused)
     def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
-        self._answered(source, message, fx)
-
-    def _answered(self, source: NodeId, message: Published | Refused, fx: Effects) -> None:
-        """Only who was sent a publication can say what became of it."""
-        if source in self._are_no_agents():
-            self._relays.back(message, fx)
-        else:
-            fx.drop("answer of a stranger", source, message.stream)
+        self._relays.back(message, fx)
 
     # -- storing ---------------------------------------------------------------------------------
 
@@ -354,9 +357,6 @@ class Proxy(GossipingProxy):
     def _handle_advertisement(
         self, now: int, source: NodeId, message: Advertisement, fx: Effects
     ) -> None:
-        if source not in self._others:
-            fx.drop("advertisement of a stranger", source)
-            return
         is_new, former = self._speakers.heard(source, message.chain)
         if is_new:
             self._relays.call_back(list(self._attached), fx)

@@ -32,9 +32,10 @@ from epicast.protocols.sprinkler.messages import (
     Request,
     Subscribe,
 )
-from epicast.protocols.sprinkler.permits import Permit, permit_all
+from epicast.protocols.sprinkler.permits import IsAgent, Permit, all_agents, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
 from epicast.protocols.sprinkler.publications import Admission
+from epicast.protocols.sprinkler.standing import COORDINATION, REPLICA, Part
 from epicast.protocols.sprinkler.states import StreamState
 
 _LINEAGES = "lineages"
@@ -68,9 +69,13 @@ class ReplicaProxy(ChainedOwner):
         admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
+        is_agent: IsAgent = all_agents,
         witness: Witness = nobody,
     ) -> None:
-        super().__init__(node, config, rng, plan=plan, admit=admit, permit=permit, status=status)
+        super().__init__(
+            node, config, rng, plan=plan, admit=admit, permit=permit, status=status,
+            is_agent=is_agent,
+        )  # fmt: skip
         self._witness = witness
         self._replicas = {peer.id: peer for peer in chain.replicas if peer.id != node.id}
         self._no_agents = self._others | self._replicas
@@ -169,24 +174,17 @@ class ReplicaProxy(ChainedOwner):
 
     @handles(View)
     def _handle_view(self, now: int, source: NodeId, message: View, fx: Effects) -> None:
-        if source != COORDINATION_ID:
-            fx.drop("a view of a stranger", source)
-        elif self._keeper.on_view(now, message, fx):
+        if self._keeper.on_view(now, message, fx):
             self._rearrange(now, fx)
 
     @handles(PutAnswer)
     def _handle_put(self, now: int, source: NodeId, message: PutAnswer, fx: Effects) -> None:
-        if source != COORDINATION_ID:
-            fx.drop("an answer of a stranger", source)
-        elif self._keeper.on_put(now, message, fx):
+        if self._keeper.on_put(now, message, fx):
             self._rearrange(now, fx)
 
     @handles(Beat)
     def _handle_beat(self, now: int, source: NodeId, message: Beat, fx: Effects) -> None:
-        if source in self._replicas:
-            self._keeper.heard(now, source, message, fx)
-        else:
-            fx.drop("a beat of a stranger", source)
+        self._keeper.heard(now, source, message, fx)
 
     def _rearrange(self, now: int, fx: Effects) -> None:
         """The chain has changed: take up this replica's place in it."""
@@ -276,9 +274,6 @@ class ReplicaProxy(ChainedOwner):
 
     def _is_of_now(self, now: int, source: NodeId, epoch: int, fx: Effects) -> bool:
         """Whether a replica speaks of the same chain."""
-        if source not in self._replicas:
-            fx.drop("a replica of another region", source)
-            return False
         if epoch != self._keeper.chain.epoch:
             self._keeper.outdated(now, source, epoch, fx)
             return False
@@ -379,6 +374,11 @@ class ReplicaProxy(ChainedOwner):
         if self._links.predecessor:
             return self._links.predecessor if self._links.linked else 0
         return super()._source_of(stream)
+
+    def _part_of(self, peer: NodeId) -> Part:
+        if peer in self._replicas:
+            return REPLICA
+        return COORDINATION if peer == COORDINATION_ID else super()._part_of(peer)
 
     def _are_no_agents(self) -> Mapping[NodeId, Peer]:
         return self._no_agents

@@ -40,9 +40,10 @@ from epicast.protocols.sprinkler.messages import (
     Welcome,
 )
 from epicast.protocols.sprinkler.notices import NoSuchStream, NotAllowed, Restarted
-from epicast.protocols.sprinkler.permits import Permit, permit_all
+from epicast.protocols.sprinkler.permits import IsAgent, Permit, all_agents, permit_all
 from epicast.protocols.sprinkler.relays import Relays, refusal
 from epicast.protocols.sprinkler.rooms import Rooms
+from epicast.protocols.sprinkler.standing import CLIENT, TO_SIDECARS, Part
 from epicast.protocols.sprinkler.subscriptions import LOCAL, Subscription
 
 _MAX_HOPS = 1
@@ -54,6 +55,8 @@ _FIRST_NUMBER = 1 << 32
 
 
 class Sidecar(Agent):
+    may_say = TO_SIDECARS
+
     def __init__(
         self,
         node: Peer,
@@ -63,10 +66,11 @@ class Sidecar(Agent):
         make_buffer: MakeBuffer | None = None,
         status: Callable[[], bytes] = bytes,
         permit: Permit = permit_all,
+        is_agent: IsAgent = all_agents,
     ) -> None:
         """`permit` is asked about clients; the proxy asks about this node itself, which therefore
         can do no more for its clients than it may do."""
-        super().__init__(node, config, rng, make_buffer=make_buffer)
+        super().__init__(node, config, rng, make_buffer=make_buffer, is_agent=is_agent)
         self._status = status
         self._watch = Watch(config.alarm_after_ns, self._followed)
         self._permit = permit
@@ -84,6 +88,9 @@ class Sidecar(Agent):
     ) -> None:
         self._watch.start(now, (_THE_PROXY,))
         super().on_start(now, contacts, recovered, fx)
+
+    def _part_of(self, peer: NodeId) -> Part:
+        return CLIENT if peer in self._clients else super()._part_of(peer)
 
     @handles(Attach)
     def _handle_attach(self, now: int, source: NodeId, message: Attach, fx: Effects) -> None:
@@ -112,7 +119,7 @@ class Sidecar(Agent):
     @handles(Welcome)
     def _handle_welcome(self, now: int, source: NodeId, message: Welcome, fx: Effects) -> None:
         super()._handle_welcome(now, source, message, fx)
-        self._note(now, source, message.counters)
+        self._watch.heard(now, _THE_PROXY, message.counters)
         self._welcome(fx)
 
     @handles(Advertisement)
@@ -120,11 +127,7 @@ class Sidecar(Agent):
         self, now: int, source: NodeId, message: Advertisement, fx: Effects
     ) -> None:
         super()._handle_advertisement(now, source, message, fx)
-        self._note(now, source, message.counters)
-
-    def _note(self, now: int, source: NodeId, counters: Sequence[Counter]) -> None:
-        if self._is_proxy(source):
-            self._watch.heard(now, _THE_PROXY, counters)
+        self._watch.heard(now, _THE_PROXY, message.counters)
 
     @handles(Poll)
     def _handle_poll(self, now: int, source: NodeId, message: Poll, fx: Effects) -> None:
@@ -143,10 +146,7 @@ class Sidecar(Agent):
 
     @handles(Subscribe)
     def _handle_subscribe(self, now: int, source: NodeId, message: Subscribe, fx: Effects) -> None:
-        theirs = self._clients.get(source)
-        if theirs is None:
-            fx.drop("subscription of a stranger", source)
-            return
+        theirs = self._clients[source]
         refused = self._objection(source, Action.SUBSCRIBE, message.stream)
         if refused:
             fx.drop("subscription without the right", source, message.stream)
@@ -174,7 +174,7 @@ class Sidecar(Agent):
     def _handle_unsubscribe(
         self, now: int, source: NodeId, message: Unsubscribe, fx: Effects
     ) -> None:
-        self._end(self._clients.get(source, {}), message.number)
+        self._end(self._clients[source], message.number)
 
     def _end(self, theirs: dict[int, Subscription], number: int) -> None:
         subscription = theirs.pop(number, None)
@@ -184,7 +184,7 @@ class Sidecar(Agent):
 
     @handles(Consumed)
     def _handle_consumed(self, now: int, source: NodeId, message: Consumed, fx: Effects) -> None:
-        subscription = self._clients.get(source, {}).get(message.number)
+        subscription = self._clients[source].get(message.number)
         if subscription is not None and message.epoch == subscription.epoch:
             subscription.had(message.seq)
             self._touch(subscription)
@@ -257,14 +257,14 @@ class Sidecar(Agent):
 
     @handles(Published)
     def _handle_published(self, now: int, source: NodeId, message: Published, fx: Effects) -> None:
-        if message.path and self._is_proxy(source):
+        if message.path:
             self._relays.back(message, fx)
         else:
             super()._handle_published(now, source, message, fx)
 
     @handles(Refused)
     def _handle_refused(self, now: int, source: NodeId, message: Refused, fx: Effects) -> None:
-        if message.path and self._is_proxy(source):
+        if message.path:
             self._relays.back(message, fx)
         else:
             super()._handle_refused(now, source, message, fx)
@@ -272,14 +272,14 @@ class Sidecar(Agent):
     @handles(SendAgain)
     def _handle_send_again(self, now: int, source: NodeId, message: SendAgain, fx: Effects) -> None:
         super()._handle_send_again(now, source, message, fx)
-        if self._is_proxy(source):
-            self._relays.call_back(list(self._clients), fx)
+        self._relays.call_back(list(self._clients), fx)
 
     # -- looking inside --------------------------------------------------------------------------
 
     @handles(StatusRequest)
     def _handle_status(self, now: int, source: NodeId, message: StatusRequest, fx: Effects) -> None:
-        fx.send(source, StatusReply(self._status()))
+        refused = self._permit(source, Action.ADMIN, None)
+        fx.send(source, StatusReply(b"", refused) if refused else StatusReply(self._status()))
 
     @property
     def clients(self) -> int:

@@ -25,7 +25,7 @@ from epicast.protocols.sprinkler.moving.messages import (
 )
 from epicast.protocols.sprinkler.moving.tenant import TenantProxy
 from epicast.protocols.sprinkler.moving.tenure import Tenure
-from epicast.protocols.sprinkler.permits import Permit, permit_all
+from epicast.protocols.sprinkler.permits import IsAgent, Permit, all_agents, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
 from epicast.protocols.sprinkler.publications import Admission
 from epicast.protocols.sprinkler.states import StreamState
@@ -47,8 +47,12 @@ class MovableProxy(TenantProxy):
         admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
+        is_agent: IsAgent = all_agents,
     ) -> None:
-        super().__init__(node, config, rng, plan=plan, admit=admit, permit=permit, status=status)
+        super().__init__(
+            node, config, rng, plan=plan, admit=admit, permit=permit, status=status,
+            is_agent=is_agent,
+        )  # fmt: skip
         self._handovers: dict[int, Handover] = {}
         self._askers: dict[int, NodeId] = {}
         """Who waits for this region to own a stream."""

@@ -37,7 +37,7 @@ from epicast.protocols.sprinkler.moving.ledger import Ledger
 from epicast.protocols.sprinkler.moving.messages import Ownerships
 from epicast.protocols.sprinkler.moving.publishers import KnownPublishers
 from epicast.protocols.sprinkler.moving.tenure import Tenure, lost_by
-from epicast.protocols.sprinkler.permits import Permit, permit_all
+from epicast.protocols.sprinkler.permits import IsAgent, Permit, all_agents, permit_all
 from epicast.protocols.sprinkler.plans import ProxyPlan, Status
 from epicast.protocols.sprinkler.proxy import Proxy
 from epicast.protocols.sprinkler.publications import Admission
@@ -64,8 +64,12 @@ class TenantProxy(Proxy):
         admit: Admission | None = None,
         permit: Permit = permit_all,
         status: Status = bytes,
+        is_agent: IsAgent = all_agents,
     ) -> None:
-        super().__init__(node, config, rng, plan=plan, admit=admit, permit=permit, status=status)
+        super().__init__(
+            node, config, rng, plan=plan, admit=admit, permit=permit, status=status,
+            is_agent=is_agent,
+        )  # fmt: skip
         self._ledger = Ledger(self._region_id)
         self._known = KnownPublishers(config.max_publishers)
         self._unremembered: dict[int, int] = {}
@@ -204,9 +208,6 @@ class TenantProxy(Proxy):
     def _handle_ownerships(
         self, now: int, source: NodeId, message: Ownerships, fx: Effects
     ) -> None:
-        if source not in self._others:
-            fx.drop("ownerships of a stranger", source)
-            return
         self._ledger.heard(source, message.tenures)
         for tenure in message.tenures:
             if tenure.stream in self._states and self._ledger.is_news(tenure):
@@ -220,10 +221,9 @@ class TenantProxy(Proxy):
         counters = self._ledger.heeded(source, message.counters)
         message = Advertisement(tuple(counters), message.asked_at, message.chain)
         super()._handle_advertisement(now, source, message, fx)
-        if source in self._others:
-            if self._asks_until:
-                self._hear_while_asking(source, False, fx)
-            self._heed(now, self._region_of(source), counters, fx)
+        if self._asks_until:
+            self._hear_while_asking(source, False, fx)
+        self._heed(now, self._region_of(source), counters, fx)
 
     def _heed(self, now: int, region: int, counters: Sequence[Counter], fx: Effects) -> None:
         """Another region is so far."""
