@@ -30,6 +30,8 @@ class Message(Struct, array_like=True):
 
     type_id: ClassVar[int] = -1
     """Set by `epicast.wire.register`; identifies the type on the wire."""
+    datagrams: ClassVar[bool] = True
+    """Whether it is accepted from a datagram, whose sender is not known for certain."""
 
     def wire_size(self) -> int:
         """Bytes on the wire, frame included: what the network sends and the simulator counts."""

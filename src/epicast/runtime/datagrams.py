@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from epicast.core import BodyCodec, Group, NodeId, Peer, WireError
+from epicast.core import AnyMessage, BodyCodec, Group, Layered, NodeId, Peer, WireError
 from epicast.runtime.addresses import AddressBook
 from epicast.runtime.inbox import Inbox
 from epicast.runtime.limits import Limits
@@ -168,9 +168,12 @@ class DatagramPort(asyncio.DatagramProtocol):
             recorder.wire_error("unknown_type")
         recorder.datagrams_received += 1
         recorder.bytes_received += len(data)
-        if messages:
+        accepted = list(filter(_may_be_datagram, messages))
+        if len(accepted) < len(messages):
+            recorder.drop("not accepted from a datagram", source, len(data))
+        if accepted:
             self._waiting += 1
-            self._inbox.add_messages(source, messages)
+            self._inbox.add_messages(source, accepted)
             self._wake()
 
     def next_turn(self) -> None:
@@ -234,3 +237,9 @@ class DatagramPort(asyncio.DatagramProtocol):
             await self._closed
             self._transport = None
         await self._resolver.close()
+
+
+def _may_be_datagram(message: AnyMessage) -> bool:
+    while isinstance(message, Layered):
+        message = message.message
+    return message.datagrams

@@ -162,8 +162,8 @@ def _encode(local: Hello, versions: VersionRange) -> bytes:
 def _problem(hello: Hello) -> str | None:
     """What is wrong with a greeting, in words."""
     node = hello.node
-    if not 0 <= node.id <= MAX_NODE_ID:
-        return f"the node id {node.id}, which is not an unsigned 64-bit number"
+    if not 1 <= node.id <= MAX_NODE_ID:  # 0 stands for nobody, or for the node itself
+        return f"the node id {node.id}, which is not a number from 1 to 2**64 - 1"
     if node.id == COORDINATION_ID:
         return f"the node id {node.id}, which is the coordination service's"
     if not 0 <= node.port <= 65535:

@@ -29,8 +29,12 @@ _types: dict[int, type[Message]] = {}
 _ids: dict[type[Message], int] = {}
 
 
-def register(type_id: int) -> Callable[[type[MessageT]], type[MessageT]]:
-    """Class decorator: let a message type cross the wire under this number."""
+def register(type_id: int, *, datagrams: bool = True) -> Callable[[type[MessageT]], type[MessageT]]:
+    """Let a message type cross the wire under this number; a decorator of classes.
+
+    Without `datagrams`, the type is accepted on connections only. The sender of a datagram can
+    claim to be any node.
+    """
 
     def mark(message_class: type[MessageT]) -> type[MessageT]:
         if not 1 <= type_id <= MAX_TYPE_ID:
@@ -48,7 +52,7 @@ def register(type_id: int) -> Callable[[type[MessageT]], type[MessageT]]:
             )
         _types[type_id] = message_class
         _ids[message_class] = type_id
-        message_class.type_id = type_id
+        message_class.type_id, message_class.datagrams = type_id, datagrams
         return message_class
 
     return mark

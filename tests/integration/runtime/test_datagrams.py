@@ -4,7 +4,8 @@ import socket
 
 import pytest
 
-from epicast.core import DATA, DATAGRAM, Group, Peer
+from epicast.core import DATA, DATAGRAM, EventBatch, Group, Layered, Peer
+from epicast.protocols.sprinkler.messages import Tail
 from epicast.runtime import Limits
 from epicast.wire import encode_datagram
 from tests.integration.runtime.conftest import Run
@@ -139,6 +140,22 @@ def test_claimed_address_does_not_replace_a_proven_one(run: Run) -> None:
                 await eventually(lambda: one.messages() == [number(66)])
             one.do(lambda fx: fx.send(2, number(1), DATAGRAM))
             await eventually(lambda: two.messages() == [number(1)])
+
+    run(main())
+
+
+def test_what_only_the_owner_may_say_takes_a_connection(run: Run) -> None:
+    """The sender of a datagram can claim to be any node."""
+
+    async def main() -> None:
+        async with node(1) as one:
+            forged = Tail((EventBatch.build(7, 1, [b"forged"]),))
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as liar:
+                for message in (forged, Layered(3, forged), number(1)):
+                    data = encode_datagram(2, 1, [message])
+                    liar.sendto(data, (one.peer.host, one.peer.port))
+                await eventually(lambda: one.messages() == [number(1)])
+            assert one.count("drop.not accepted from a datagram") == 2
 
     run(main())
 

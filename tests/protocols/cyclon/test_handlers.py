@@ -33,6 +33,16 @@ def test_oldest_neighbour_is_asked_and_removed():
     assert ages.items() <= {1: 6, 3: 3, 4: 1}.items()  # one period older than they came
 
 
+@pytest.mark.parametrize("age", [2**64 - 1, -(2**63)])
+def test_no_age_grows_until_it_cannot_be_sent(age):
+    single = node()
+    single.receive(9, ShuffleRequest(Peer(9), 7, entries((9, 0), (8, age), (7, age))))
+    for _ in range(3):
+        single.fire("shuffle")
+        for _, message in single.sends:
+            assert message.wire_size()
+
+
 def test_everything_is_a_datagram():
     single = node(*FULL)
     request_of(single)

@@ -140,6 +140,12 @@ def test_what_may_not_be_said_has_no_effect_but_a_counter(node: str) -> None:
     assert forbidden > len(protocol._handlers) / 2
 
 
+def test_only_views_travel_as_datagrams() -> None:
+    """The sender of a datagram can claim to be any node, the proxy as well."""
+    rules = (MovableProxy.may_say, ReplicaProxy.may_say, Sidecar.may_say, Client.may_say)
+    assert {kind for table in rules for kind in table if kind.datagrams} == {ViewExchange}
+
+
 # -- one reader does not speak for the owner -------------------------------------------------------
 
 

@@ -79,8 +79,8 @@ def test_batches_are_not_copied_in_either_direction() -> None:
 
 def within(kind: Any, meta: Meta) -> st.SearchStrategy[Any]:
     """Values that are in the range of a field."""
-    if kind is str:
-        return st.text(max_size=meta.max_length)
+    if meta.max_length is not None:
+        return values(kind) if kind is not str else st.text(max_size=meta.max_length)
     assert kind is int, "no values for this type"
     return st.integers(meta.ge, 2**64 - 1 if meta.le is None else meta.le)
 

@@ -24,7 +24,7 @@ def rejection(incoming: bytes, handshake: Handshake | None = None) -> WireError:
         Hello,
         st.builds(
             Peer,
-            u64.filter(lambda i: i not in (1, COORDINATION_ID)),
+            u64.filter(lambda i: i not in (0, 1, COORDINATION_ID)),
             st.text(max_size=200).filter(str.isprintable),
             st.integers(0, 65535),
         ),
@@ -122,6 +122,7 @@ def test_later_entries_of_the_greeting_are_ignored() -> None:
     "hello",
     [
         Hello(Peer(-1), 1, "epicast"),
+        Hello(Peer(0), 1, "epicast"),
         Hello(Peer(2**64), 1, "epicast"),
         Hello(Peer(2, "h", 65536), 1, "epicast"),
         Hello(Peer(2), -1, "epicast"),

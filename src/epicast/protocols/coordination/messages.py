@@ -15,7 +15,7 @@ class ViewEntry(Struct, frozen=True, array_like=True):
     """Of its last change."""
 
 
-@register(8)
+@register(8, datagrams=False)
 class Watch(Message):
     """Tell what is under a prefix, now and whenever it changes. To be said again now and then: who
     is silent is forgotten."""
@@ -23,7 +23,7 @@ class Watch(Message):
     prefix: str
 
 
-@register(9)
+@register(9, datagrams=False)
 class View(Message):
     """All entries under a prefix, as of a revision."""
 
@@ -32,7 +32,7 @@ class View(Message):
     entries: tuple[ViewEntry, ...]
 
 
-@register(10)
+@register(10, datagrams=False)
 class Put(Message):
     """Set `key` if its last change was `revision`, 0 if it is not there. Said again with the same
     words it does no harm: it succeeds at most once."""
@@ -43,7 +43,7 @@ class Put(Message):
     revision: int
 
 
-@register(11)
+@register(11, datagrams=False)
 class PutAnswer(Message):
     """The new revision; 0 if somebody else was first."""
 

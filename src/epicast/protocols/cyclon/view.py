@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from random import Random
 
 from epicast.core import NodeId, Peer
+from epicast.core.ranges import MAX_SEQ
 from epicast.core.sampling import sample, sample_except
 from epicast.protocols.cyclon.messages import Entry
 
@@ -21,7 +22,8 @@ class AgedView:
         self._period += 1
 
     def add(self, entry: Entry) -> None:
-        self._entries[entry.peer.id] = (entry.peer, self._period - max(0, entry.age))
+        age = min(max(0, entry.age), MAX_SEQ)  # it grows, and must still be encoded then
+        self._entries[entry.peer.id] = (entry.peer, self._period - age)
 
     def pop(self, peer: NodeId) -> Entry:
         found, born = self._entries.pop(peer)

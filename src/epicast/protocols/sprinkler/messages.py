@@ -63,7 +63,7 @@ class RefusalCode(IntEnum):
     """Who publishes has no right to."""
 
 
-@register(64)
+@register(64, datagrams=False)
 class Attach(Message):
     """An agent or client is there and wants to know what there is."""
 
@@ -72,7 +72,7 @@ class Attach(Message):
     """Whether others can connect to it, as they must to an agent."""
 
 
-@register(65)
+@register(65, datagrams=False)
 class Welcome(Message):
     """The answer: where it is, and the streams there are."""
 
@@ -88,7 +88,7 @@ class Welcome(Message):
     """Where there are several replicas of the proxy: all of them, any of which will do."""
 
 
-@register(66)
+@register(66, datagrams=False)
 class Subscribe(Message):
     """Send the events of a stream behind a watermark, at most `window` bytes ahead of `Consumed`.
 
@@ -102,12 +102,12 @@ class Subscribe(Message):
     window: Seq
 
 
-@register(67)
+@register(67, datagrams=False)
 class Unsubscribe(Message):
     number: Id
 
 
-@register(68)
+@register(68, datagrams=False)
 class Consumed(Message):
     """Everything up to `seq` of `epoch` has been taken: there is room for more."""
 
@@ -116,7 +116,7 @@ class Consumed(Message):
     seq: Seq
 
 
-@register(69)
+@register(69, datagrams=False)
 class Events(Message):
     """Consecutive events for one subscription."""
 
@@ -124,14 +124,14 @@ class Events(Message):
     batches: tuple[EventBatch, ...]
 
 
-@register(70)
+@register(70, datagrams=False)
 class Tail(Message):
     """The newest events, for every subscription of the receiver that has got so far."""
 
     batches: tuple[EventBatch, ...]
 
 
-@register(71)
+@register(71, datagrams=False)
 class Restart(Message):
     """What the subscription waits for is gone; it goes on behind `seq` of `epoch`."""
 
@@ -141,7 +141,7 @@ class Restart(Message):
     seq: Seq
 
 
-@register(72)
+@register(72, datagrams=False)
 class Advertisement(Message):
     """How far the sender is: to other proxies the advertisements of the paper, to those attached
     the answer to their poll."""
@@ -153,7 +153,7 @@ class Advertisement(Message):
     """Between proxies: which configuration of its region's chain the sender speaks for."""
 
 
-@register(73)
+@register(73, datagrams=False)
 class Poll(Message):
     """Are you there, and how far?"""
 
@@ -161,7 +161,7 @@ class Poll(Message):
     """The asker's own time, for the asker."""
 
 
-@register(74)
+@register(74, datagrams=False)
 class Publish(Message):
     """Events for a stream, on their way to its owner.
 
@@ -179,7 +179,7 @@ class Publish(Message):
     batch: EventBatch
 
 
-@register(75)
+@register(75, datagrams=False)
 class Published(Message):
     """Publications are stored as they asked to be: of each, the publisher's number of its last
     event and the number that event has in the stream. Everything of the publisher before is, too.
@@ -192,7 +192,7 @@ class Published(Message):
     acks: tuple[tuple[Id, Seq], ...]
 
 
-@register(76)
+@register(76, datagrams=False)
 class Refused(Message):
     """Nothing from the publisher's `first` on was taken."""
 
@@ -205,7 +205,7 @@ class Refused(Message):
     detail: str
 
 
-@register(77)
+@register(77, datagrams=False)
 class Notify(Message):
     """NOTIFY: the sender has got so far. Few and small new events come along."""
 
@@ -213,7 +213,7 @@ class Notify(Message):
     batches: tuple[EventBatch, ...]
 
 
-@register(78)
+@register(78, datagrams=False)
 class Request(Message):
     """REQUEST: send first..last, or what you have of it."""
 
@@ -223,7 +223,7 @@ class Request(Message):
     last: Seq
 
 
-@register(79)
+@register(79, datagrams=False)
 class Answer(Message):
     """EVENTS: what the sender has of a request, and how far it is itself.
 
@@ -236,12 +236,12 @@ class Answer(Message):
     batches: tuple[EventBatch, ...]
 
 
-@register(89)
+@register(89, datagrams=False)
 class SendAgain(Message):
     """What was relayed and has had no answer may have been lost: publish it again."""
 
 
-@register(81)
+@register(81, datagrams=False)
 class Skipped(Message):
     """Reserved: these numbers were left out because the subscription filters by key."""
 
@@ -250,12 +250,12 @@ class Skipped(Message):
     last: Seq
 
 
-@register(82)
+@register(82, datagrams=False)
 class StatusRequest(Message):
     """How are you? Asked by people's tools, not by protocols."""
 
 
-@register(83)
+@register(83, datagrams=False)
 class StatusReply(Message):
     """JSON, described where services are."""
 
@@ -264,7 +264,7 @@ class StatusReply(Message):
     """Why there is no document."""
 
 
-@register(120)
+@register(120, datagrams=False)
 class Forbidden(Message):
     """The answer to a subscription that its subscriber has no right to."""
 

@@ -10,7 +10,7 @@ from epicast.protocols.sprinkler.messages import Counter
 from epicast.wire import register
 
 
-@register(84)
+@register(84, datagrams=False)
 class Beat(Message):
     """I am there, and know of this configuration of the chain."""
 
@@ -31,7 +31,7 @@ class Place(Struct, frozen=True, array_like=True):
     """In the answer: what was there is not what the chain has; forget it."""
 
 
-@register(85)
+@register(85, datagrams=False)
 class Link(Message):
     """To the predecessor, or to the tail by who wants to join: send me what follows."""
 
@@ -40,7 +40,7 @@ class Link(Message):
     places: tuple[Place, ...]
 
 
-@register(86)
+@register(86, datagrams=False)
 class Linked(Message):
     """The answer: for each stream where it goes on, in front of the events themselves."""
 
@@ -48,7 +48,7 @@ class Linked(Message):
     places: tuple[Place, ...]
 
 
-@register(87)
+@register(87, datagrams=False)
 class Progress(Message):
     """To the predecessor: this is stored here, and this may be shown."""
 
@@ -57,7 +57,7 @@ class Progress(Message):
     shown: tuple[Counter, ...]
 
 
-@register(88)
+@register(88, datagrams=False)
 class Dismissed(Message):
     """To those attached: go to another replica, this one is not in the chain at the moment."""
 

@@ -10,7 +10,7 @@ from epicast.protocols.sprinkler.moving.tenure import Tenure
 from epicast.wire import register
 
 
-@register(90)
+@register(90, datagrams=False)
 class Ownerships(Message):
     """Between proxies: of all streams that were ever moved, who owns them as far as is known. Said
     when two meet, when there is news, and now and then."""
@@ -18,7 +18,7 @@ class Ownerships(Message):
     tenures: tuple[Tenure, ...]
 
 
-@register(91)
+@register(91, datagrams=False)
 class MoveRequest(Message):
     """By people's tools. To the owner: give a stream away. With `force`, to the region that is to
     have it: take it, whatever the owner has done."""
@@ -39,7 +39,7 @@ class MoveOutcome(IntEnum):
     """Somebody else has to be asked; nothing was changed."""
 
 
-@register(92)
+@register(92, datagrams=False)
 class MoveReply(Message):
     """What has become of a request."""
 
@@ -52,7 +52,7 @@ class MoveReply(Message):
     seq: Seq = 0
 
 
-@register(93)
+@register(93, datagrams=False)
 class AcceptLoss(Message):
     """By people's tools: that events of a stream were lost here is known, and no alarm any more."""
 
