@@ -1,4 +1,4 @@
-"""Event batches that nobody honest makes, but that decode: what is wrong is what they say."""
+"""Hostile event batches: they can be decoded, but make wrong statements."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def make_batch(rng: Random, known: Knows, number: Callable[[str], int]) -> Event
 
 
 def _changed(rng: Random, batch: EventBatch, number: Callable[[str], int]) -> EventBatch:
-    """A real one at another place, or of another stream, epoch or publisher."""
+    """Return a real batch with another first number, stream, epoch or publisher."""
     rows = batch.last - batch.first
     first = _first(rng, number) if rng.random() < 0.5 else batch.first
     stream = number("stream") if rng.random() < 0.3 else batch.stream

@@ -181,8 +181,10 @@ class JudgedRun(CampaignRun):
 
 
 class Geoplex(System):
-    """Strangers and clients must not be able to do any harm to others, nor agents to who does not
-    get its events from them. Where there are no rights anybody may publish in anybody's name, and
+    """A simulated geoplex with honest and hostile nodes.
+
+    Strangers and clients must do no harm to anybody, and agents none to nodes that do not get
+    events from agents. Where there are no rights anybody may publish in anybody's name, and
     move streams; so that is left out, or, in every other storm, nobody hostile has any right. GC
     events that the oracles have no model of are left out, too.
 
@@ -242,7 +244,7 @@ class Geoplex(System):
                     node.protocol._permit = partial(refuse, frozenset(self._hostile))
 
     def _equip(self, nodes: Iterable[tuple[str, SimNode | None]]) -> None:
-        """What services bring along: they know what histories store, and who is an agent."""
+        """Give protocols what services give them: admission, buffers, and who is an agent."""
         geo = self.world.geo
         admission = Admission({info.id: policy_of(info) for info in geo.streams.values()})
         agents = {node_id_of(edge.name) for edge in self.world.plan.edges if edge.kind != "client"}
@@ -312,7 +314,7 @@ class Geoplex(System):
             oracles.sessions = kept
 
     def _ask_all(self) -> None:
-        """Whoever serves others still answers."""
+        """Check that all proxies and sidecars still answer."""
         heard: set[NodeId] = set()
         record = self.simulation.network.on_send
         assert record is not None

@@ -1,4 +1,4 @@
-"""Somebody at the other end of a real connection who says what it likes."""
+"""A hostile node on a real connection."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Intruder:
         self,
         address: tuple[str, int],
         cluster: str,
-        identity: NodeId,
+        node: Peer,
         incarnation: int,
         heard: Callable[[AnyMessage], None],
     ) -> None:
-        self.node = Peer(identity, "127.0.0.1", 9)
+        self.node = node
         self.remote: NodeId = 0
         self._address, self._incarnation = address, incarnation
         self._heard = heard
@@ -69,7 +69,7 @@ class Intruder:
             accepted = any(map(self._take, self._receive()))
 
     def send(self, messages: Sequence[AnyMessage]) -> None:
-        """Reading what is answered meanwhile: nobody reads from who does not."""
+        """Send, and read answers meanwhile: a node does not read from a peer that does not read."""
         data = memoryview(b"".join(b"".join(self._encoder.encode(each)) for each in messages))
         deadline = time.monotonic() + TIMEOUT_S
         while data:
@@ -126,7 +126,7 @@ class Intruder:
 
 
 def wants(kind: str, node: Peer) -> list[Message]:
-    """What somebody says first, to be what it claims to be."""
+    """Return the messages that make a node the kind of sender it claims to be."""
     from epicast.protocols.reinforcement.messages import ViewExchange
     from epicast.protocols.sprinkler.messages import Attach
 

@@ -34,7 +34,7 @@ class Attacker:
         self._encoder, self._codec = FrameEncoder(), BodyCodec()
 
     def record(self, message: AnyMessage) -> None:
-        """Remember a message that somebody honest has sent."""
+        """Remember a message that a real node has sent."""
         while isinstance(message, Layered):
             message = message.message
         known = self._recorded.setdefault(type(message), [])
@@ -48,7 +48,7 @@ class Attacker:
         self.vocabulary.learn(message)
 
     def next(self, likely: Sequence[type[Message]]) -> Message:
-        """One that passes encoding and decoding, mostly of the types `likely`."""
+        """Make a message that passes encoding and decoding, mostly of the types `likely`."""
         while True:
             made = self._next(likely)
             sent = None if made is None else self.through_wire(made)
@@ -69,7 +69,7 @@ class Attacker:
         return message
 
     def through_wire(self, message: Message) -> Message | None:
-        """As the receiver would have it; None if it cannot be sent, or would be refused."""
+        """Return what a receiver would decode; None if encoding or decoding fails."""
         try:
             frame = b"".join(self._encoder.encode(message))
             decoded = decode_frame(memoryview(frame), self._codec)
@@ -80,7 +80,7 @@ class Attacker:
         return decoded
 
     def _change(self, value: Any, info: inspect.Type, field: str) -> Any:
-        """The same value with something changed at one place, at any depth."""
+        """Return the value with one leaf changed, at any depth."""
         rng = self.rng
         match info:
             case inspect.StructType() if info.fields:

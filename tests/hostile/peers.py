@@ -1,8 +1,8 @@
-"""Nodes that all do the same: protocol stacks, and hosts with topics of every mode.
+"""Systems of equal nodes: the protocol stacks of the catalogue, and topics of every mode.
 
-In membership and gossip whoever takes part is believed, and anybody may take part, so after such a
-storm nodes may know nobody honest any more. What is asked then is that they go on, within their
-bounds. A topic with rights is another matter: who has none must have no effect at all.
+Memberships and gossip believe every node that takes part, and any node may take part. After a storm
+a node may therefore know no honest node any more; the test asks only that nodes go on within their
+bounds. In a topic with rights a node without rights must have no effect at all.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ CONFIGS = {
 
 
 class Topics(Peers):
-    """One topic of each mode that everybody may take part in, and one with rights. Whoever may read
-    the latter takes part in passing on its events, so only strangers are held off from it."""
+    """For each mode a topic without rights and one with rights. A reader of the latter passes on its
+    events and is believed, so only a stranger must have no effect on it."""
 
     senders = ("stranger", "client", "member")
     weight = 2

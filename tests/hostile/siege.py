@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import msgspec
 
-from epicast.core import AnyMessage, Layered, Message, NodeId, WireError
+from epicast.core import AnyMessage, Layered, Message, Peer, WireError
 from epicast.core.sampling import derive_seed
 from epicast.deployment import Geoplex, parse_geoplex
 from epicast.geo.local import LocalGeoplex
@@ -104,9 +104,9 @@ class Siege:
         self._targets: dict[str, tuple[str, int]] = {}
         self.sent: Counter[str] = Counter()
         self.closed: Counter[str] = Counter()
-        """Why connections were ended by those attacked."""
+        """Connections that targets have closed, by reason."""
         self._last: dict[str, str] = {}
-        """What each of them was told last."""
+        """The last messages to each target."""
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -208,17 +208,19 @@ class Siege:
         if found is None:
             self._incarnation += 1
             found = Intruder(
-                self._targets[target], CLUSTER, self._id_of(sender), self._incarnation,
+                self._targets[target], CLUSTER, self._node_of(sender), self._incarnation,
                 self.attacker.record,
             )  # fmt: skip
             self._intruders[target, sender] = found
             found.send(wants(sender, found.node))
         return found
 
-    def _id_of(self, sender: str) -> NodeId:
+    def _node_of(self, sender: str) -> Peer:
+        """Return who the sender says it is. Without security a node with a port may be an agent."""
         if sender == "peer":
-            return self._ids[self._rng.choice(("us/3", "ap"))]
-        return 10 + self._senders.index(sender)
+            return Peer(self._ids[self._rng.choice(("us/3", "ap"))], "127.0.0.1", 9)
+        port = 9 if sender == "member" else 0
+        return Peer(10 + self._senders.index(sender), "127.0.0.1", port)
 
     def _give_up(self, target: str, sender: str) -> None:
         intruder = self._intruders.pop((target, sender), None)
@@ -232,7 +234,7 @@ class Siege:
         return not ended and self._sidecar.poll() is None and self._honest.poll() is None
 
     def statuses(self) -> dict[str, Any]:
-        """Of everybody who has one: an answer, in time."""
+        """Ask every service how it is; fail if one has ended or does not answer."""
         assert self._alive(), self.report()
         found = {}
         for name in ("us/1", "us/2", "eu", "sidecar"):
@@ -241,7 +243,7 @@ class Siege:
         return found
 
     def outcome(self) -> Outcome:
-        """What honest nodes got, to the end."""
+        """Stop the attack and return what the honest nodes got."""
         for intruder in self._intruders.values():
             intruder.close()
         self._intruders.clear()
@@ -250,12 +252,12 @@ class Siege:
         return msgspec.json.decode(self._line(self._honest), type=Outcome)
 
     def report(self) -> str:
-        """What went wrong, and what was said last."""
+        """Return the complaints, and the last messages to each target."""
         told = "\n".join(each[:3000] for each in self._last.values())
         return "\n".join(self.complaints()) + f"\nthe last messages of {self.sent.total()}:\n{told}"
 
     def complaints(self) -> list[str]:
-        """Lines of the processes' logs that nobody should ever read."""
+        """Return the tracebacks and the like that the processes have logged."""
         lines = (self._folder / "stderr").read_text(errors="replace").splitlines()
         found = [at for at, line in enumerate(lines) if any(each in line for each in COMPLAINTS)]
         return [line for at in found[:3] for line in lines[max(0, at - 1) : at + 40]]

@@ -1,12 +1,14 @@
-"""Hostile messages for a simulated system, one after the other, and what must hold meanwhile.
+"""Storms: hostile messages sent to a simulated system, one after the other.
 
-* No handler raises, and everything that anybody sends can be encoded.
-* A message takes less than `STEP_S` of processor time, and no step asks for more memory than
-  `STEP_BYTES`: the process has no more.
-* Invariants and bounds hold, and what the system itself says of honest nodes (`System`).
+At each message the storm checks:
 
-A storm is one system, one kind of sender and one seed, and runs the same way each time: what failed
-is repeated by the line that the failure ends with.
+* No handler raises, and every message that a node sends can be encoded.
+* A message takes less than `STEP_S` of processor time. The process may not get more than
+  `STEP_BYTES` of memory in addition to what it has, so a larger request raises `MemoryError`.
+* Invariants and bounds hold, and the promises to honest nodes that the `System` checks.
+
+A storm has one system, one kind of sender and one seed, and runs the same way each time. A failure
+ends with the command that repeats it.
 """
 
 from __future__ import annotations
@@ -35,19 +37,19 @@ from tests.hostile.messages import Attacker
 STEP_S = 1.0
 """Processor time one message may take; nearly all take less than a thousandth of that."""
 PAUSE_S = 5.0
-"""The same for everything that happens between two messages."""
+"""Processor time that everything between two messages may take."""
 STEP_BYTES = 1 << 30
 PER_STORM = 2000
 """Messages to one system, before the next one begins anew."""
 LOOK_EVERY = 50
 """Messages after which invariants are looked at."""
 SENDERS = ("stranger", "client", "member", "peer")
-"""Who was never attached; who is attached as a client; who takes part in a region or topic; who is
-trusted with more: the proxy of another region, a replica of the same chain."""
+"""A stranger was never attached. A client is attached. A member is an agent, or a node of a topic.
+A peer is the proxy of another region, or a replica of the same chain."""
 
 
 class Silent(Protocol[None]):
-    """At the other end of what a stranger says: whatever is answered goes nowhere."""
+    """The node of a stranger, which ignores all answers."""
 
     def on_messages(
         self, now: int, source: NodeId, messages: Sequence[AnyMessage], fx: Effects
@@ -59,14 +61,14 @@ def silent(node: Any, rng: Random) -> Silent:
 
 
 class System(ABC):
-    """Something to attack."""
+    """A simulated system that can be attacked."""
 
     senders: tuple[str, ...] = SENDERS
-    """Those that it tells apart."""
+    """The kinds of senders that make a difference to it."""
     pause_ns = 1_000_000
     """Simulated between two messages."""
     weight = 1
-    """How many messages it gets, in proportion to others."""
+    """How large a share of all messages it gets."""
     simulation: Simulation
 
     @abstractmethod
@@ -77,36 +79,36 @@ class System(ABC):
 
     @abstractmethod
     def sources(self) -> Sequence[NodeId]:
-        """Of the kind of sender that attacks."""
+        """Ids of the hostile nodes."""
 
     @abstractmethod
     def begin(self) -> None:
         """Simulate until all is well and honest nodes are at work."""
 
     def handled(self, target: SimNode) -> Sequence[type[Message]]:
-        """The types that a node does something with."""
+        """Return the message types that a node has handlers for."""
         return list(target.protocol._handlers)  # type: ignore[arg-type]
 
     def wrapped(self, target: SimNode, message: Message, rng: Random) -> AnyMessage | None:
-        """As it is sent to a node; None if it is left out, see the system."""
+        """Return the message in the layers it is sent in, or None if it must not be sent."""
         return message
 
     def look(self) -> None:
-        """What must hold at any time."""
+        """Check what must hold at any time."""
         check_nodes(self.simulation)
 
     @abstractmethod
     def end(self) -> None:
-        """Simulate until all has calmed down; what must hold then."""
+        """Simulate until the system is quiet again, and check what must hold then."""
 
 
 class Found(AssertionError):
-    """What a storm found."""
+    """Raised when a storm found a fault; says how to repeat it."""
 
     def __init__(self, place: str, text: str) -> None:
         super().__init__(text)
         self.place = place
-        """Which fault it is, roughly: where it was raised."""
+        """Where it was raised: faults with one place count as one."""
 
 
 class Storm:
@@ -116,7 +118,7 @@ class Storm:
         self._rng = Random(derive_seed(seed, "storm", self.name, sender))
         self.attacker = Attacker(RELEASED, self._rng)
         self.sent: Counter[tuple[str, str]] = Counter()
-        """By kind of node and of message, those that the node handles."""
+        """Messages that the node handles, by kind of node and of message."""
         self._encoder = FrameEncoder()
         self._last = "before the first message"
         self.at = 0
@@ -186,7 +188,7 @@ class Storm:
 
 
 def place_of(error: BaseException) -> str:
-    """The last line of the product that it passed, and the last one of a protocol."""
+    """Return the innermost line of the product, and that of a protocol, in the traceback."""
     trace, places = error.__traceback__, ["nowhere"]
     while trace is not None:
         file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
@@ -199,7 +201,7 @@ def place_of(error: BaseException) -> str:
 
 @contextmanager
 def bounded_memory() -> Iterator[None]:
-    """The process gets no more than `STEP_BYTES` on top of what it has."""
+    """Limit the process to `STEP_BYTES` in addition to the memory it has."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     gc.collect()

@@ -1,4 +1,4 @@
-"""All that is attacked, by name."""
+"""All simulated systems that are attacked, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attackers make: of every type, plausible and extreme, and nothing that could not be sent."""
+"""Attackers make messages of every type, plausible and extreme ones, that can all be sent."""
 
 from __future__ import annotations
 

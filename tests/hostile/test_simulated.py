@@ -11,7 +11,7 @@ import os
 import pytest
 
 from tests.hostile.storm import PER_STORM, Found, Storm, System
-from tests.hostile.systems import STORMS
+from tests.hostile.systems import STORMS, SYSTEMS
 from tests.hostile.warming import warm_up
 
 MESSAGES = int(os.environ.get("EPICAST_HOSTILE", "20000"))
@@ -21,6 +21,15 @@ WEIGHTS = sum(kind.weight for kind, _ in STORMS)
 @pytest.fixture(autouse=True, scope="module")
 def compiled() -> None:
     warm_up()
+
+
+def test_a_storm_runs_the_same_way_each_time() -> None:
+    storms = [Storm(SYSTEMS["geoplex"], "client", 3, 300) for _ in range(2)]
+    for storm in storms:
+        storm.run()
+    first, second = storms
+    assert first.sent == second.sent and first.attacker.counts == second.attacker.counts
+    assert first.system.simulation.drops == second.system.simulation.drops
 
 
 @pytest.mark.timeout(0)
@@ -45,7 +54,7 @@ def test_no_message_does_harm(kind: type[System], sender: str) -> None:
 
 
 def _check_spread(storm: Storm) -> None:
-    """Nobody is spared: most messages are of types their receivers handle."""
+    """Check that all kinds of nodes were attacked, mostly with messages that they handle."""
     kinds = {name for name, _ in storm.sent}
     assert kinds == {type(node.protocol).__name__ for node in storm.system.targets()}
     assert storm.sent.total() > PER_STORM // 2

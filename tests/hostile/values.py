@@ -52,7 +52,7 @@ LONGEST = 2000
 
 
 class Vocabulary:
-    """What real messages say, by field; and the numbers and batches of all fields."""
+    """Values seen in real messages, by field, and the numbers and batches of all fields."""
 
     def __init__(self) -> None:
         self.by_field: defaultdict[str, list[Any]] = defaultdict(list)
@@ -90,7 +90,7 @@ class ValueMaker:
         self.rng = rng
 
     def message(self, kind: type[Message]) -> Message:
-        """A plausible one of a type."""
+        """Make a plausible message of a type."""
         made: Message = self.plausible(type_of(kind), "")
         return made
 
@@ -143,7 +143,7 @@ class ValueMaker:
     # -- extreme values --------------------------------------------------------------------------
 
     def extreme(self, info: inspect.Type, field: str, value: Any) -> Any:
-        """Another value in place of `value`, which is no struct and no tuple."""
+        """Return another value in place of `value`, which is neither a struct nor a tuple."""
         rng = self.rng
         match info:
             case inspect.IntType():
@@ -171,7 +171,7 @@ class ValueMaker:
         return self.plausible(info, field)
 
     def changed_tuple(self, info: inspect.VarTupleType, field: str, value: tuple[Any, ...]) -> Any:
-        """Empty, shorter, with one more, with one of them many times, in another order."""
+        """Return the tuple emptied, shortened, reversed, or with more elements."""
         rng = self.rng
         choice = rng.randrange(8)
         if choice == 0 or not value:
@@ -193,7 +193,7 @@ class ValueMaker:
         return self.rng.randbytes(self.rng.choice((0, 1, 8, 41, 256, 5000)))
 
     def _damaged(self, value: Any) -> bytes:
-        """What was there with some of its bytes, or numbers, changed; or shorter, or longer."""
+        """Return the bytes with a byte or a number in them changed, cut off, or extended."""
         rng, found = self.rng, bytearray(value)
         choice = rng.randrange(6)
         if choice == 0 or not found:
@@ -212,7 +212,7 @@ class ValueMaker:
 
 
 def _bounds(info: inspect.IntType) -> list[int]:
-    """The first and the last numbers that a field may have, and those beyond."""
+    """Return the first and the last numbers that a field may have, and those beyond."""
     least = -(2**63) if info.ge is None else info.ge
     most = 2**64 - 1 if info.le is None else info.le
     near = (least, least + 1, most - 1, most, least - 1, most + 1)
