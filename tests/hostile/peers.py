@@ -155,8 +155,8 @@ CONFIGS = {
 
 
 class Topics(Peers):
-    """For each mode a topic without rights and one with rights. A reader of the latter passes on its
-    events and is believed, so only a stranger must have no effect on it."""
+    """For each mode a topic without rights and one with rights. A reader of the latter passes
+    on its events and is believed, so only a stranger must have no effect on it."""
 
     senders = ("stranger", "client", "member")
     weight = 2
