@@ -232,6 +232,7 @@ class Geoplex(System):
         self._hostile = [node.id for node in by_sender[self._sender]]
         nodes = [node for _, node in world.all_replicas()] + list(named.values())
         self._targets = [node for node in nodes if node.id not in self._hostile]
+        self._targets += PROXIES_AGAIN * [n for n in self._targets if isinstance(n.protocol, Proxy)]
         self._publishers = {publisher for _, publisher in world.oracles.lanes}
         self._excused = {node.id for name, node in named.items() if "hostile" in name}
         if self._sender == "member":
@@ -325,7 +326,7 @@ class Geoplex(System):
                 heard.add(source)
 
         self.simulation.network.on_send = on_send
-        serving = [node for node in self._targets if Attach in self.handled(node)]
+        serving = [node for node in dict.fromkeys(self._targets) if Attach in self.handled(node)]
         assert len(serving) >= 4
         for node in serving:
             attach = Attach(self._stranger.peer, False)
@@ -353,6 +354,8 @@ def make_buffer(info: StreamInfo) -> FilteredBuffer:
     return FilteredBuffer(info.id, BUFFER_BYTES, policy_of(info))
 
 
+PROXIES_AGAIN = 2
+"""By how much more often proxies are attacked than others: they do most."""
 HOSTILE_CLIENTS = ("hostile-client", "hostile-behind")
 TRUST_AGENTS = ("us/agent", "eu/agent", "eu/sidecar", "eu/behind")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -14,10 +16,16 @@ from epicast.core import AnyMessage, EpicastError, Layered, Message
 from epicast.core.message import BodyCodec
 from epicast.wire import FrameEncoder
 from epicast.wire.frames import decode_frame
-from tests.hostile.values import ValueMaker, Vocabulary, type_of
+from tests.hostile.values import ValueMaker, Vocabulary, leaves, type_of
 
 RECORDED = 40
 """Real messages of one type that are remembered."""
+
+
+@cache
+def _weights(kinds: tuple[type[Message], ...]) -> list[int]:
+    """Cumulative weights: the more there is to change in a type, the more often it is made."""
+    return list(accumulate(1 + leaves(type_of(kind)) for kind in kinds))
 
 
 class Attacker:
@@ -58,7 +66,8 @@ class Attacker:
 
     def _next(self, likely: Sequence[type[Message]]) -> Message | None:
         rng = self.rng
-        kind = rng.choice(likely if likely and rng.random() < 0.9 else self.kinds)
+        kinds = tuple(likely if likely and rng.random() < 0.9 else self.kinds)
+        (kind,) = rng.choices(kinds, cum_weights=_weights(kinds))
         recorded = self._recorded.get(kind)
         if recorded and rng.random() < 0.5:
             message, changes = rng.choice(recorded), rng.choice((1, 1, 1, 2, 2))

@@ -155,7 +155,7 @@ class ValueMaker:
                     (*NUMBERS, *_bounds(info)) if rng.random() < 0.6 else _bounds(info)
                 )
             case inspect.StrType():
-                return rng.choice(LONG if rng.random() < 0.25 else TEXTS)
+                return rng.choice(LONG if rng.random() < 0.4 else TEXTS)
             case inspect.BytesType():
                 return self._damaged(value)
             case inspect.BoolType():
@@ -227,6 +227,18 @@ def type_of(kind: type) -> inspect.Type:
     if found is None:
         found = _types[kind] = inspect.type_info(kind)
     return found
+
+
+def leaves(info: inspect.Type) -> int:
+    """Return how many places there are in a value of a type that can be changed by themselves."""
+    match info:
+        case inspect.StructType():
+            return sum(leaves(field.type) for field in info.fields)
+        case inspect.VarTupleType():
+            return 1 + leaves(info.item_type)
+        case inspect.TupleType():
+            return sum(map(leaves, info.item_types))
+    return 1
 
 
 def is_compound(info: inspect.Type) -> bool:
