@@ -9,6 +9,7 @@ LOG   := $(VENV)/install.log
 ARGS  ?=
 SEEDS ?= 2000
 ORDERS ?= 100000
+HOSTILE ?= 100000
 PYTHON ?= python3.11 python3 python3.14 python3.13 python3.12
 SUITABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 
@@ -33,10 +34,13 @@ check: $(STAMP) ## Lint, formatting and types
 bench: $(STAMP) ## Run all benchmarks (ARGS=--quick for a short look)
 	@$(BIN)/python -m bench all $(ARGS)
 
-sim: $(STAMP) ## Simulation campaign, counting up over runs (SEEDS=2000), and orders (ORDERS=100000)
+sim: $(STAMP) ## Simulation campaign, counting up over runs (SEEDS=2000), orders (ORDERS=100000), hostile messages (HOSTILE=100000)
 	@$(BIN)/epicast swarm --seeds $(SEEDS) --state out/campaign.json $(ARGS)
 	@echo "$(ORDERS) runs of EpTO beside its model"
 	@EPICAST_ORDERS=$(ORDERS) $(BIN)/python -m pytest -q -n 2 tests/protocols/epto/test_orders.py
+	@echo "$(HOSTILE) hostile messages for simulated nodes, a tenth of that for real processes"
+	@EPICAST_HOSTILE=$(HOSTILE) EPICAST_HOSTILE_SOCKETS=$$(($(HOSTILE) / 10)) \
+	  $(BIN)/python -m pytest -q -n 2 tests/hostile
 
 clean: ## Remove the environment, caches and build results
 	@echo "Removing $(VENV), caches and build results"

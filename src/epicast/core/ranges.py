@@ -14,6 +14,8 @@ MAX_EPOCH = 2**32 - 1
 
 Id = Annotated[int, Meta(ge=0)]
 """Of a node, a region, a stream or a publisher; or a number that only its sender looks at."""
+Publisher = Annotated[int, Meta(ge=1)]
+"""Of who publishes: in a batch 0 stands for a publisher that is not known any more."""
 Seq = Annotated[int, Meta(ge=0, le=MAX_SEQ)]
 """A sequence number, or a count; 0 where there is none."""
 Epoch = Annotated[int, Meta(ge=0, le=MAX_EPOCH)]

@@ -108,6 +108,13 @@ def test_slicing_compares_numbers_exactly() -> None:
     assert last.slice(MAX_SEQ, MAX_SEQ).payloads() == [b"z"]
 
 
+def test_every_slice_of_a_batch_can_be_decoded() -> None:
+    """One whose publisher's numbers end beyond the limit could be decoded, and not its end."""
+    batch = EventBatch.build(1, 1, [b"a", b"b", b"c"], runs=[Run(9, 2 * MAX_SEQ - 3, 3)])
+    for first in (1, 2, 3):
+        touch_everything(EventBatch.decode(encoded(batch.slice(first, 3))))
+
+
 def test_a_batch_of_nothing_but_tombstones() -> None:
     batch = EventBatch.build(1, 5, [], seqs=[], last=9)
     assert (batch.rows, batch.tombstones, batch.events()) == (0, 5, [])

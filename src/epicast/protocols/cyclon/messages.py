@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from epicast.core import Message, Peer
+from epicast.core.ranges import Id, Seq
 from epicast.wire import register
 
 
@@ -10,7 +11,7 @@ class Entry(Struct, frozen=True, array_like=True, gc=False):
     """A neighbour as it travels: `age` in shuffle periods since the peer itself gave it out."""
 
     peer: Peer
-    age: int
+    age: Seq
 
 
 @register(32)
@@ -18,7 +19,7 @@ class ShuffleRequest(Message):
     """Some of the sender's neighbours, and a fresh entry of the sender itself."""
 
     sender: Peer
-    number: int
+    number: Id
     """Tells the answer to this request from late or repeated ones."""
     entries: tuple[Entry, ...]
 
@@ -27,7 +28,7 @@ class ShuffleRequest(Message):
 class ShuffleAnswer(Message):
     """Some of the answerer's neighbours in exchange."""
 
-    number: int
+    number: Id
     entries: tuple[Entry, ...]
 
 
@@ -43,7 +44,7 @@ class JoinWalk(Message):
     """A random walk at whose end the joiner takes somebody's place; `ttl` hops are left."""
 
     joiner: Peer
-    ttl: int
+    ttl: Seq
 
 
 @register(36)

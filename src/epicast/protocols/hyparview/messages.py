@@ -1,6 +1,7 @@
 """What HyParView nodes say to each other, all of it on the CONTROL channel."""
 
 from epicast.core import Message, Peer
+from epicast.core.ranges import Nanoseconds, Seq
 from epicast.wire import register
 
 
@@ -24,7 +25,7 @@ class ForwardJoin(Message):
     """A random walk that looks for another neighbour for the joiner; `ttl` hops are left."""
 
     joiner: Peer
-    ttl: int
+    ttl: Seq
 
 
 @register(19)
@@ -54,7 +55,7 @@ class Shuffle(Message):
     """A random walk that carries a part of the origin's views; `ttl` hops are left."""
 
     origin: Peer
-    ttl: int
+    ttl: Seq
     peers: tuple[Peer, ...]
 
 
@@ -69,10 +70,10 @@ class ShuffleReply(Message):
 class KeepAlive(Message):
     """Are you there? `sent_at` is the sender's clock, which only the sender reads."""
 
-    sent_at: int
+    sent_at: Nanoseconds
 
 
 @register(25)
 class KeepAliveReply(Message):
-    sent_at: int
+    sent_at: Nanoseconds
     """As it came in `KeepAlive`: the sender of that one learns the round-trip time."""

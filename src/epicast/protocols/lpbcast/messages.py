@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from epicast.core import EventBatch, Message, NodeId, Peer
 from epicast.core.message import FRAME_HEADER_BYTES, LAYER_BYTES, MAX_LAYERS
+from epicast.core.ranges import Id, Seq
 from epicast.wire import register
 
 
@@ -14,36 +15,36 @@ class Subscription(Struct, frozen=True, array_like=True, gc=False):
     """A member. `life` grows when it joins again: it overrules unsubscriptions of earlier lives."""
 
     peer: Peer
-    life: int
+    life: Id
 
 
 class Unsubscription(Struct, frozen=True, array_like=True, gc=False):
     """A member that has left; obsolete when no `rounds` are left."""
 
     peer: NodeId
-    life: int
-    rounds: int
+    life: Id
+    rounds: Seq
 
 
 class Notification(Struct, frozen=True, array_like=True):
     """Events of one source, and how many rounds ago they were published."""
 
-    age: int
+    age: Seq
     batch: EventBatch
 
 
 class EventRange(Struct, frozen=True, array_like=True, gc=False):
     """Events by their ids."""
 
-    source: int
-    first: int
-    last: int
+    source: NodeId
+    first: Seq
+    last: Seq
 
 
 class Announcement(Struct, frozen=True, array_like=True, gc=False):
     """Events too large for gossip, to be fetched from whoever announces them."""
 
-    age: int
+    age: Seq
     events: EventRange
 
 
@@ -51,9 +52,9 @@ class SourceDigest(Struct, frozen=True, array_like=True):
     """What a node has delivered of one source: all up to `end`, and beyond it what is listed,
     ascending."""
 
-    source: int
-    end: int
-    beyond: tuple[tuple[int, int], ...] = ()
+    source: NodeId
+    end: Seq
+    beyond: tuple[tuple[Seq, Seq], ...] = ()
 
 
 @register(128)
@@ -65,7 +66,7 @@ class Gossip(Message):
     events: tuple[Notification, ...] = ()
     announced: tuple[Announcement, ...] = ()
     digest: tuple[SourceDigest, ...] = ()
-    smallest_buffer: int = 0
+    smallest_buffer: Seq = 0
     """The least `max_events` the sender has heard of lately; 0: it does not say."""
 
 

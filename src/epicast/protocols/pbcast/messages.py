@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from epicast.core import EventBatch, Message
+from epicast.core import EventBatch, Message, NodeId
 from epicast.core.message import FRAME_HEADER_BYTES, LAYER_BYTES, MAX_LAYERS
+from epicast.core.ranges import Seq
 from epicast.wire import register
 
 
 class Passed(Struct, frozen=True, array_like=True):
     """Events of one source: rounds since they were published, and how often they were passed on."""
 
-    age: int
-    hops: int
+    age: Seq
+    hops: Seq
     batch: EventBatch
 
 
 class Range(Struct, frozen=True, array_like=True, gc=False):
     """Events by their ids."""
 
-    source: int
-    first: int
-    last: int
+    source: NodeId
+    first: Seq
+    last: Seq
 
 
 @register(144)

@@ -1,6 +1,7 @@
 """What Scamp nodes say to each other, all of it in datagrams. Type ids 256 to 263."""
 
 from epicast.core import Message, Peer
+from epicast.core.ranges import Seq
 from epicast.wire import register
 
 
@@ -9,7 +10,7 @@ class Subscription(Message):
     """To a member: take me in. It walks `walk` more hops first."""
 
     subscriber: Peer
-    walk: int
+    walk: Seq
     newcomer: bool
     """Whether the subscriber knows nobody yet."""
 
@@ -19,7 +20,7 @@ class Forwarded(Message):
     """A copy of a subscription, looking for somebody who keeps it."""
 
     subscriber: Peer
-    forwards: int
+    forwards: Seq
 
 
 @register(258)

@@ -12,7 +12,7 @@ from enum import IntEnum
 from msgspec import Struct
 
 from epicast.core import EventBatch, Message, NodeId, Peer
-from epicast.core.ranges import Epoch, Id, Nanoseconds, Positive, Seq
+from epicast.core.ranges import Epoch, Id, Nanoseconds, Positive, Publisher, Seq
 from epicast.wire import register
 
 
@@ -174,7 +174,7 @@ class Publish(Message):
     """
 
     stream: Id
-    publisher: Id
+    publisher: Publisher
     first: Seq
     settled: Seq
     """Everything of the publisher up to this number has been answered, and will not come again."""
