@@ -14,7 +14,6 @@ from random import Random
 from epicast.core import AnyMessage, EventBatch, EventKind, Message, NodeId, Publication
 from epicast.deployment import node_id_of
 from epicast.deployment.access import Action
-from epicast.geo.admission import Admission
 from epicast.log import PredicateError, policy_of, split_gc_payload
 from epicast.log.predicate.ast import KeyIn, KeyPrefix, SeqBelow
 from epicast.log.recent import FilteredBuffer
@@ -146,9 +145,11 @@ class Judge(Oracles):
         if self.trusts_proxies:
             super().on_stored(replica, batch)
 
-    def on_began(self, replica: str, stream: int, epoch: int, *, keeps: bool) -> None:
+    def on_began(
+        self, replica: str, stream: int, epoch: int, *, keeps: bool, first: int = 1
+    ) -> None:
         if self.trusts_proxies:
-            super().on_began(replica, stream, epoch, keeps=keeps)
+            super().on_began(replica, stream, epoch, keeps=keeps, first=first)
 
     def on_acknowledge(self, publication: Publication, seq: int) -> None:
         if self.trusts_proxies:
@@ -245,14 +246,11 @@ class Geoplex(System):
                     node.protocol._permit = partial(refuse, frozenset(self._hostile))
 
     def _equip(self, nodes: Iterable[tuple[str, SimNode | None]]) -> None:
-        """Give protocols what services give them: admission, buffers, and who is an agent."""
-        geo = self.world.geo
-        admission = Admission({info.id: policy_of(info) for info in geo.streams.values()})
+        """Give protocols what services give them: buffers, and who is an agent."""
         agents = {node_id_of(edge.name) for edge in self.world.plan.edges if edge.kind != "client"}
         for _, node in nodes:
             protocol = node.protocol if node is not None else None
             if isinstance(protocol, Proxy):
-                protocol._admit = protocol._publications._admit = admission
                 protocol._is_agent = agents.__contains__
             elif isinstance(protocol, Agent):
                 protocol._make_buffer = make_buffer
