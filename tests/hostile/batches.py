@@ -32,13 +32,18 @@ class Knows(Protocol):
     @property
     def batches(self) -> list[EventBatch]: ...
 
+    @property
+    def newest(self) -> dict[int, EventBatch]: ...
+
 
 def make_batch(rng: Random, known: Knows, number: Callable[[str], int]) -> EventBatch:
     """`number` gives a plausible one for a field by its name."""
-    if known.batches and rng.random() < 0.35:
+    if known.batches and rng.random() < 0.25:
         return _changed(rng, rng.choice(known.batches), number)
     for _ in range(5):
         try:
+            if known.newest and rng.random() < 0.4:
+                return _following(rng, rng.choice(list(known.newest.values())), number)
             return _built(rng, number)
         except BatchError:
             continue
@@ -58,6 +63,17 @@ def _changed(rng: Random, batch: EventBatch, number: Callable[[str], int]) -> Ev
         runs = (Run(_unsigned(number("publisher")), _first(rng, number), rows + 1),)
     time = rng.choice(TIMES)
     return batch.renumbered(_unsigned(stream), epoch, max(1, min(first, LAST - rows)), time, runs)
+
+
+def _following(rng: Random, batch: EventBatch, number: Callable[[str], int]) -> EventBatch:
+    """Return what seems to be the next event of a stream."""
+    bad = rng.random() < 0.5
+    kind, payload = (1, rng.choice(BAD_GC)) if bad else (rng.choice((0, 1, 2)), _gc(rng))
+    first = min(LAST, batch.last + rng.choice((1, 1, 1, 2, 0)))
+    return EventBatch.build(
+        batch.stream, max(1, first), [payload], keys=_keys(rng, 1), kinds=[kind], time=batch.last,
+        epoch=batch.epoch, runs=[Run(_unsigned(number("publisher")), _first(rng, number), 1)],
+    )  # fmt: skip
 
 
 def _built(rng: Random, number: Callable[[str], int]) -> EventBatch:

@@ -44,6 +44,7 @@ from epicast.sim.campaign.plan import (
 from epicast.sim.campaign.run import CampaignRun
 from epicast.sim.campaign.watched import Session
 from epicast.sim.campaign.world import World
+from epicast.sim.log_disk import LogDisk
 from epicast.sim.network import Conditions
 from epicast.sim.node import SimNode
 from tests.hostile.storm import System, silent
@@ -250,6 +251,8 @@ class Geoplex(System):
         agents = {node_id_of(edge.name) for edge in self.world.plan.edges if edge.kind != "client"}
         for _, node in nodes:
             protocol = node.protocol if node is not None else None
+            if node is not None and isinstance(node.disk, LogDisk):
+                node.disk.take_failures = partial(no_failures, node.disk.take_failures)  # type: ignore[method-assign]
             if isinstance(protocol, Proxy):
                 protocol._is_agent = agents.__contains__
             elif isinstance(protocol, Agent):
@@ -346,6 +349,15 @@ def is_modelled(batch: EventBatch) -> bool:
         if not isinstance(predicate, (SeqBelow, KeyIn, KeyPrefix)):
             return False
     return True
+
+
+def no_failures(take: Callable[[], list[tuple[int, int, str]]]) -> list[tuple[int, int, str]]:
+    """Fail if anything could not be stored: disks are sound, so it should not have been taken. Only
+    the history itself knows what is too far from the events that it has."""
+    failures = take()
+    bad = [each for each in failures if "too far from the oldest" not in each[2]]
+    assert not bad, f"not stored: {bad}"
+    return failures
 
 
 def make_buffer(info: StreamInfo) -> FilteredBuffer:

@@ -14,6 +14,7 @@ from msgspec import inspect
 
 from epicast.core import AnyMessage, EpicastError, Layered, Message
 from epicast.core.message import BodyCodec
+from epicast.protocols.sprinkler.messages import Events, Notify, Tail
 from epicast.wire import FrameEncoder
 from epicast.wire.frames import decode_frame
 from tests.hostile.values import ValueMaker, Vocabulary, leaves, type_of
@@ -45,6 +46,8 @@ class Attacker:
         """Remember a message that a real node has sent."""
         while isinstance(message, Layered):
             message = message.message
+        if isinstance(message, (Events, Tail, Notify)):
+            self.vocabulary.note_newest(message.batches)
         known = self._recorded.setdefault(type(message), [])
         self._seen += 1
         if len(known) < RECORDED:

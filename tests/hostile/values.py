@@ -10,6 +10,7 @@ registered.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -58,6 +59,8 @@ class Vocabulary:
         self.by_field: defaultdict[str, list[Any]] = defaultdict(list)
         self.numbers: list[int] = [1]
         self.batches: list[EventBatch] = []
+        self.newest: dict[int, EventBatch] = {}
+        """The last batch of each stream."""
         self._learnt = 0
 
     def learn(self, value: Any, field: str = "") -> None:
@@ -75,6 +78,12 @@ class Vocabulary:
             self._keep(self.by_field[field], value)
             if type(value) is int:
                 self._keep(self.numbers, value)
+
+    def note_newest(self, batches: Iterable[EventBatch]) -> None:
+        for batch in batches:
+            known = self.newest.get(batch.stream)
+            if known is None or (batch.epoch, batch.last) > (known.epoch, known.last):
+                self.newest[batch.stream] = batch
 
     def _keep(self, values: list[Any], value: Any) -> None:
         self._learnt += 1
