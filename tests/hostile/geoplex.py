@@ -12,6 +12,7 @@ from functools import partial
 from random import Random
 
 from epicast.core import AnyMessage, EventBatch, EventKind, Message, NodeId, Publication
+from epicast.core.effects import Write
 from epicast.deployment import node_id_of
 from epicast.deployment.access import Action
 from epicast.log import PredicateError, policy_of, split_gc_payload
@@ -156,9 +157,9 @@ class Judge(Oracles):
         if self.trusts_proxies:
             super().on_acknowledge(publication, seq)
 
-    def on_refuse(self, publication: Publication) -> None:
+    def on_refuse(self, publication: Publication, *, is_sure: bool = True) -> None:
         if self.trusts_proxies:
-            super().on_refuse(publication)
+            super().on_refuse(publication, is_sure=is_sure)
 
     def on_delivery(self, node: NodeId, number: int, batch: EventBatch) -> Session:
         if not self.excused(node):
@@ -351,11 +352,11 @@ def is_modelled(batch: EventBatch) -> bool:
     return True
 
 
-def no_failures(take: Callable[[], list[tuple[int, int, str]]]) -> list[tuple[int, int, str]]:
+def no_failures(take: Callable[[], list[tuple[Write, str]]]) -> list[tuple[Write, str]]:
     """Fail if anything could not be stored: disks are sound, so it should not have been taken. Only
     the history itself knows what is too far from the events that it has."""
     failures = take()
-    bad = [each for each in failures if "too far from the oldest" not in each[2]]
+    bad = [each for each in failures if "too far from the oldest" not in each[1]]
     assert not bad, f"not stored: {bad}"
     return failures
 
