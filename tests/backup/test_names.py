@@ -45,7 +45,7 @@ def tree(folder: Path) -> dict[str, bytes | str]:
 
 @pytest.fixture
 def around(tmp_path: Path) -> Path:
-    """What must not change: it surrounds the folder in which the backup is."""
+    """Files around the backup's folder, which no command may change."""
     outside = tmp_path / "outside"
     (outside / "victim" / "0001").mkdir(parents=True)
     (outside / "victim" / "0001" / "precious").write_text("mine")
@@ -121,7 +121,7 @@ def manifest(stream: str, folder: str, file: str, geoplex: Geoplex) -> Manifest:
 def test_a_manifest_cannot_name_anything_elsewhere(
     field: str, name: str, tmp_path: Path, around: Path
 ) -> None:
-    """Its checksums are right: they say nothing about who made it."""
+    """The manifest's checksums are right; they do not prove who made it."""
     name = name.replace("{around}", str(around))
     geoplex = make_geoplex(tmp_path)
     folder, data = around / "inside" / "backup", around / "inside" / "data"

@@ -1,4 +1,4 @@
-"""What servers, peers and publishers say gives a terminal no orders."""
+"""Text from servers, peers and publishers cannot control the terminal."""
 
 import io
 import json
@@ -28,8 +28,8 @@ def quoted(text: str) -> str:
 
 
 def rogue(monkeypatch: pytest.MonkeyPatch) -> Geoplex:
-    """A server whose names and descriptions are such orders. Its geoplex has a plain one: nobody
-    shakes hands with another."""
+    """A server whose names and descriptions hold escape sequences. Only the name of its geoplex is
+    plain, since a handshake with any other fails."""
     streams = f"[streams.{quoted('s' + ORDERS)}]\nowner = {quoted('r' + ORDERS)}\n"
     streams += f"description = {quoted('d' + ORDERS)}\n"
     text = geoplex_text(("us",), streams=streams)

@@ -1,4 +1,4 @@
-"""Somebody else answers where the node was attached, or nobody does: it goes on elsewhere."""
+"""A client goes on when another node, or none, answers at the address it was attached to."""
 
 import asyncio
 import time

@@ -16,8 +16,8 @@ def stream_name(text: str) -> str:
     """The name of a stream, if it can be a folder's, too; raises `NameRefused`."""
     if not is_name(text):
         raise NameRefused(
-            f"a stream is called {_shown(text)}: {NAME_RULE}. Whoever made that up is no Epicast "
-            "proxy, or damaged the backup; do not use it"
+            f"a stream is called {_shown(text)}: {NAME_RULE}. No Epicast proxy gives such a "
+            "name: the server is not one, or the backup was tampered with; do not use it"
         )
     return text
 

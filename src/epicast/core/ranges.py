@@ -13,12 +13,12 @@ MAX_SEQ = 2**62
 MAX_EPOCH = 2**32 - 1
 
 Id = Annotated[int, Meta(ge=0)]
-"""Of a node, a region, a stream or a publisher; or a number that only its sender looks at."""
+"""The id of a node, region or stream, or any number that only its sender interprets."""
 Publisher = Annotated[int, Meta(ge=1)]
-"""Of who publishes: in a batch 0 stands for a publisher that is not known any more."""
+"""The id of a publisher. In a batch, 0 stands for a publisher that is no longer known."""
 Seq = Annotated[int, Meta(ge=0, le=MAX_SEQ)]
 """A sequence number, or a count; 0 where there is none."""
 Epoch = Annotated[int, Meta(ge=0, le=MAX_EPOCH)]
-"""Of a stream: it has 32 bits in a batch."""
+"""The epoch of a stream; a batch has 32 bits for it."""
 Positive = Annotated[int, Meta(ge=1, le=MAX_SEQ)]
 Nanoseconds = Annotated[int, Meta(ge=0, le=MAX_SEQ)]

@@ -1,6 +1,6 @@
 """Rules for writing to a history, and for judging one that was opened again.
 
-The same rules for files, memory and simulated disks: whoever keeps histories uses these.
+Every keeper of histories follows these rules: files, memory and simulated disks.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Doorkeeper:
         return self._connection(Handshake(self._hello), None)
 
     def seek_by_address(self, peer: NodeId) -> None:
-        """Accept any node at the address of this peer, if there is somebody to tell."""
+        """Accept any node at the address of this peer, if `on_replaced` was given."""
         if self._on_replaced is not None:
             self._sought_by_address.add(peer)
 

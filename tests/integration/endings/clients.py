@@ -130,7 +130,7 @@ class Subscriber:
             self.got[event.seq] = event.payload
 
     async def read(self, node: epicast.Node, after: int | None) -> None:
-        """What is published from now on, or all there is."""
+        """Read the stream behind `after`; without it, what is published from now on."""
         stream = node.stream(self.stream)
         if after is None:
             after = (await stream.head()).seq

@@ -24,7 +24,7 @@ from tests.geo.support import QUICK, eventually
 
 REPLICAS = ("us/1", "us/2", "us/3")
 STREAMS = {"orders": "us", "prices": "eu"}
-"""Their owners. An acknowledgement means the disks of all members of the owner's chain."""
+"""The owner of each stream. An acknowledged event is on the disks of its chain's members."""
 STOPPED_S = 1.5
 """Longer than a chain or a client waits for a silent node. The nemesis stops for longer."""
 START_S = 60.0
@@ -87,7 +87,7 @@ class Process(NamedTuple):
     """A kind of process: which one is ended, and how it is started again."""
 
     pid: Callable[[Stage], tuple[str, int]]
-    """What it is called at the moment, and its process id."""
+    """The present name of the process, and its id."""
     start: Callable[[Stage, str], None]
     gone: Callable[[Stage, str], bool]
 

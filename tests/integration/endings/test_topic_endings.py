@@ -84,11 +84,11 @@ ENDINGS = {
     "stopped": Guest.stop_for_a_while,
 }
 ROLES = ("the only contact", "any other peer")
-"""What the guest is to the others. An only contact that comes back knows nobody."""
+"""The guest's part among the peers. An only contact that comes back knows no other peer."""
 
 
 async def settle(what: str, guest: Guest, staying: Sequence[Speaker]) -> None:
-    """What each publishes from now on reaches everybody."""
+    """Wait until an event that each peer publishes now has reached all of them."""
     loop = asyncio.get_running_loop()
     began = loop.time()
 
@@ -148,8 +148,8 @@ def test_a_peer_that_ends_and_comes_back_is_heard_again(tmp_path: Path, mode: st
             check(staying)
 
     def check(staying: Sequence[Speaker]) -> None:
-        """Those who stayed have each other's events from the first they got on, each once. What
-        the guest published last may be lost with it."""
+        """Check that the staying peers have all of each other's events, each once, from the first
+        that they received. The guest's last events may be lost with it."""
         ids = {each.node.id for each in staying}
         for each in staying:
             assert len(each.got) == len(set(each.got)), f"{each.name} got something twice"

@@ -100,6 +100,6 @@ class SpeakingService:
 def speak(
     leader: Leader, file: Path, name: str, mode: str, contacts: Sequence[str], listen: str
 ) -> None:
-    """The process of such a service: until SIGTERM, or the end of whoever leads."""
+    """Run such a service until SIGTERM, or until the leading process ends."""
     service = SpeakingService(file, name, mode, contacts, listen)
     run(serve(service, ready=lambda: leader.send("ready"), lifeline=leader.fileno()))

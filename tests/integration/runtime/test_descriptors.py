@@ -50,7 +50,7 @@ class Openings:
 
 
 class Model:
-    """What a storage has, in the plainest form."""
+    """A dumb model of a storage: epochs, events and saved values."""
 
     def __init__(self) -> None:
         self.epochs = {ONE: 0, TWO: 0}

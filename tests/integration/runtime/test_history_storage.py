@@ -539,7 +539,7 @@ def test_nothing_is_appended_behind_a_failure(run: Run, tmp_path: Path, on_disk:
 def test_an_epoch_that_a_full_disk_refuses_is_told_and_forgets_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps: bool
 ) -> None:
-    """Its order came in one commit with a batch of the epoch before, which failed first."""
+    """The order comes in one commit behind a batch of the epoch before, which fails first."""
 
     async def main() -> None:
         storage = HistoryStorage({4: StreamStore(folder=tmp_path / "4")})

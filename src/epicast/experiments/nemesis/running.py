@@ -82,7 +82,7 @@ class Run:
         self._logs = folder / "logs"
         self._troubles: list[str] = []
         self._places = (*self._cast.regions, *self._cast.sidecars)
-        """What clients are attached to."""
+        """Regions and sidecars; each has clients attached to it."""
         self._sidecar_ports = dict(
             zip(self._cast.sidecars, free_ports(len(self._cast.sidecars)), strict=True)
         )

@@ -10,6 +10,6 @@ from epicast.runtime.services import serve
 
 
 def serve_sidecar(leader: Leader, geoplex: Geoplex, region: str, port: int) -> None:
-    """Until SIGTERM, or the end of whoever leads."""
+    """Serve until SIGTERM, or until the leading process ends."""
     service = AgentService(geoplex, region, port=port)
     run(serve(service, ready=lambda: leader.send("ready"), lifeline=leader.fileno()))

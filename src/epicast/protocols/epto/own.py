@@ -16,6 +16,6 @@ class OwnEvents(Struct):
     published: int = 0
     """The number of the last event; 0 if there is none."""
     published_at: int = 0
-    """Its timestamp."""
+    """The timestamp of the last event."""
     first_at: int = 0
     """The timestamp of the first event."""

@@ -1,8 +1,8 @@
-"""Who may say what: asked once, before a message is handled, of proxies, agents and clients alike.
+"""Which kinds of peers may send which message types; checked before a message is handled.
 
-A peer has one part at a time. A message type is handled if the table of the node has it, and the
-peer's part is among those that may say it; anything else is dropped and counted. What a publisher,
-subscriber or operator has a right to is another question, see `permits`.
+A peer has one part at a time: stranger, client, agent, proxy, replica or coordination service. A
+node handles a message if its table lists the type with the sender's part; any other message is
+dropped and counted. The rights of publishers, subscribers and operators are in `permits`.
 """
 
 from __future__ import annotations

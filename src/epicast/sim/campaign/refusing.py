@@ -56,7 +56,8 @@ def is_refusing(seed: int) -> bool:
 def refuse(rng: Random, edges: tuple[PlannedEdge, ...], within: tuple[int, int]) -> tuple[
     PlannedEdge, ...
 ]:  # fmt: skip
-    """The same edges, whose publishers now do what has to be refused, several at a time."""
+    """Return the edges with publishers that send bursts, some of them publications that owners
+    must refuse."""
     begin, end = within
     found = []
     for edge in edges:

@@ -25,7 +25,7 @@ def extent(place: Place) -> Extent:
 
 
 class Told(Struct, frozen=True):
-    """What a restarted replica has said about its histories."""
+    """The extents of a restarted replica's histories, as it has announced them."""
 
     incarnation: int
     chain_epoch: int
