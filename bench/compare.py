@@ -40,7 +40,7 @@ class Comparison:
     before: tuple[float, ...]
     after: tuple[float, ...]
     again: tuple[float, ...]
-    """Of the earlier commit, a second time in the same round."""
+    """Rates of the earlier commit, measured a second time in the same round."""
 
     @property
     def ratios(self) -> list[float]:

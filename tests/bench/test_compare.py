@@ -1,4 +1,4 @@
-"""What `bench.compare` concludes, and that it measures the sources it says."""
+"""Tests of `bench.compare`: its verdict, and which sources it measures."""
 
 import subprocess
 from pathlib import Path

@@ -186,9 +186,9 @@ class JudgedRun(CampaignRun):
 class Geoplex(System):
     """A simulated geoplex with honest and hostile nodes.
 
-    Strangers and clients must do no harm to anybody, and agents none to nodes that do not get
-    events from agents. Where there are no rights anybody may publish in anybody's name, and
-    move streams; so that is left out, or, in every other storm, nobody hostile has any right. GC
+    Strangers and clients must harm no other node, and agents none that does not get events from
+    agents. Without rights, any node may publish under any name and move streams. So half of the
+    storms leave these messages out, and in the other half hostile nodes have no rights. GC
     events that the oracles have no model of are left out, too.
 
     Proxies trust each other, so with a hostile one only this is asked: that all go on, within their

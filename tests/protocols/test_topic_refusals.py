@@ -1,6 +1,6 @@
-"""Topics whose nodes refuse publications and crash while events are on their way, over seeds.
+"""Topics over seeds, with nodes that refuse publications and crash while events are in flight.
 
-Whoever is started again is another publisher, as in the client library: node ids are drawn anew.
+A node that is started again is another publisher, as in the client library: its id is drawn anew.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Topic:
             self.missing |= {(value.source, n) for n in range(value.first, value.last + 1)}
 
     def publish(self, node: SimNode) -> None:
-        """Some events, unless those before wait for room. A refused batch leaves its numbers to
-        the next, since nobody was told of them."""
+        """Publish some events, unless earlier ones still wait for room. A refused batch leaves its
+        numbers to the next one, since no other node has seen them."""
         if node.unpublished:
             return
         self.settle(node)

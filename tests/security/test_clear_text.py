@@ -1,4 +1,4 @@
-"""Whoever asks for encryption talks to nobody without, whichever command or function it is."""
+"""No command or function that was asked for encryption connects without it."""
 
 import socket
 import threading

@@ -1,5 +1,5 @@
-"""Whoever keeps histories carries out writes by the same rules: services on files and in memory,
-and all simulated disks."""
+"""All keepers of histories write by the same rules: storage on files and in memory, and all
+simulated disks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from epicast.sim.log_disk import KeptStream, LogDisk
 
 STREAM = 3
 Answer = tuple[Any, ...]
-"""What is stored up to where, or which batch or epoch failed."""
+"""A stored stream and its end, or the batch or epoch that failed."""
 Keeper = tuple[Callable[[list[Write]], list[Answer]], Callable[[], list[bytes]]]
 """Carries out a group of writes and answers; and gives out what it has."""
 

@@ -603,7 +603,7 @@ def test_what_is_set_aside_is_kept_and_named(
         found = await again.recover()
         assert (found.log_ends, found.epochs, found.doubtful) == ({4: 0}, {4: 2}, frozenset())
         await again.close()
-        # Whoever wants to see what is in it gives the segments their names back, elsewhere.
+        # To read segments that were set aside, an operator renames them in another folder.
         (tmp_path / "look").mkdir()
         for name in wanted:
             (tmp_path / "orders" / f"{name}.aside").rename(tmp_path / "look" / name)

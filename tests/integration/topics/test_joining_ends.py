@@ -11,7 +11,7 @@ from tests.integration.topics.support import CONFIG, LOOPBACK, peers
 
 
 async def assert_ended(topic: epicast.Topic, got: epicast.TopicSubscription, match: str) -> None:
-    """Whoever waits, subscribes or publishes is told."""
+    """Check that waiting, subscribing and publishing raise `JoinFailed`."""
     for waiting in (topic.joined(20), got.get(timeout=20), topic.publish(b"x")):
         with pytest.raises(epicast.JoinFailed, match=match):
             await waiting

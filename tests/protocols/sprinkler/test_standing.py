@@ -1,4 +1,4 @@
-"""Who may say what, to every kind of node: what may not be said has no effect but a counter."""
+"""Which peers may send which messages to each kind of node; any other message is only counted."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ NODES = {
 
 @pytest.mark.parametrize("kind", [Proxy, MovableProxy, ReplicaProxy, Agent, Sidecar, Client])
 def test_whatever_is_handled_has_a_rule(kind: type[Any]) -> None:
-    """A message type without one would be handled for nobody."""
+    """A message type without a rule would always be dropped."""
     assert not {each.__name__ for each in kind._handlers.keys() - kind.may_say.keys()}
 
 

@@ -1,4 +1,4 @@
-"""Streams whose new epoch a disk refuses: whoever numbers or follows them tries again."""
+"""When a disk refuses to begin a stream's new epoch, owner and followers order it again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_full_disk_during_a_forced_move_costs_nothing_but_time(
     force = taker._force
 
     def with_late_events(now: int, asker: int, state: Any, target: int, fx: Any) -> None:
-        """What the source has just sent is stored in the same commit."""
+        """Have events from the source stored in the same commit."""
         late = [b"late%d" % number for number in range(5)]
         events = EventBatch.build(world.stream, state.taken + 1, late, epoch=state.epoch)
         taker._take_events(now, taker._source_of(world.stream), [events], fx)
