@@ -29,19 +29,21 @@ class Unjudged(Oracles):
     def on_opened(self, replica: str, stream: int, history: History) -> None:
         pass
 
-    def on_began(self, replica: str, stream: int, epoch: int, *, keeps: bool) -> None:
+    def on_began(
+        self, replica: str, stream: int, epoch: int, *, keeps: bool, first: int = 1
+    ) -> None:
         pass
 
     def on_stored(self, replica: str, batch: EventBatch) -> None:
         pass
 
-    def on_publish(self, publisher: NodeId, batch: EventBatch) -> None:
+    def on_publish(self, publisher: NodeId, batch: EventBatch, *, is_sound: bool = True) -> None:
         pass
 
     def on_acknowledge(self, publication: Publication, seq: int) -> None:
         pass
 
-    def on_refuse(self, publication: Publication) -> None:
+    def on_refuse(self, publication: Publication, *, is_sure: bool = True) -> None:
         pass
 
     def on_delivery(self, node: NodeId, number: int, batch: EventBatch) -> Session:
@@ -52,6 +54,7 @@ class Unjudged(Oracles):
     def on_restarted(self, node: NodeId, number: int, epoch: int, seq: int) -> Session:
         session = self.sessions[node, number]
         session.epoch, session.end = epoch, seq
+        session.resets += 1
         return session
 
 

@@ -105,8 +105,8 @@ def run_suspiciously(seed: int) -> SeedResult:
 def suspect(patched: pytest.MonkeyPatch) -> None:
     honest = Oracles.on_publish
 
-    def suspicious(self: Oracles, publisher: int, batch: EventBatch) -> None:
-        honest(self, publisher, batch)
+    def suspicious(self: Oracles, publisher: int, batch: EventBatch, **more: bool) -> None:
+        honest(self, publisher, batch, **more)
         if self.published > 20:
             raise Broken(f"{self.published} published, {self.delivered} delivered")
 

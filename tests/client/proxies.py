@@ -9,7 +9,7 @@ from epicast.core import Peer
 from epicast.deployment import node_id_of, stream_id
 from epicast.log import GcPolicy
 from epicast.protocols.sprinkler import Proxy, ProxyConfig, ProxyPlan, StreamInfo
-from epicast.protocols.sprinkler.publications import Admit
+from epicast.protocols.sprinkler.publications import Admission
 from epicast.runtime import NodeDriver
 from epicast.runtime.history_storage import HistoryStorage, StreamStore
 
@@ -32,7 +32,7 @@ class EmbeddedProxy:
         port: int = 0,
         config: ProxyConfig = QUICK,
         streams: Sequence[StreamInfo] = STREAMS,
-        admit: Admit | None = None,
+        admit: Admission | None = None,
     ) -> None:
         self.port = port
         self._config = config
@@ -73,7 +73,7 @@ class EmbeddedProxy:
 
 @asynccontextmanager
 async def embedded_proxy(
-    streams: Sequence[StreamInfo] = STREAMS, admit: Admit | None = None
+    streams: Sequence[StreamInfo] = STREAMS, admit: Admission | None = None
 ) -> AsyncIterator[EmbeddedProxy]:
     proxy = EmbeddedProxy(streams=streams, admit=admit)
     await proxy.start()

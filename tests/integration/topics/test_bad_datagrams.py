@@ -26,7 +26,7 @@ MESSAGES: dict[str, tuple[Message, str]] = {
         gossip(digest=(wire.SourceDigest(5, 10, ((8, 9),)),)), "malformed digest",
     ),
     "a digest of a negative source": (
-        gossip(digest=(wire.SourceDigest(-1, 10),)), "malformed digest",
+        gossip(digest=(wire.SourceDigest(-1, 10),)), "bad datagram",
     ),
     "an announcement of nothing": (
         gossip(announced=(wire.Announcement(0, wire.EventRange(5, 3, 2)),)),
