@@ -10,7 +10,7 @@ order has begun. What was published and delivered is judged from the logs of the
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.harness import Bar, Figure, Result
@@ -167,11 +167,14 @@ def judge(load: Load, found: Findings, reports: list[dict[str, Any]], took_s: fl
 
 
 def speeds() -> dict[str, Callable[[], float]]:
-    """For `bench.compare`: the load is given, so what counts is what it costs."""
+    """For `bench.compare`: the load is given, so what counts is what it costs, for a third of the
+    time."""
+    load = replace(FULL, rounds=40)
 
     def events_per_cpu_s() -> float:
-        result = run(False)
+        with Team() as team:
+            result = measure(load, team)
         rate = next(bar.measured for bar in result.bars if bar.name == "events_per_s")
-        return rate / (float(result.figures["cpu_per_peer"]) * FULL.peers)
+        return rate / (float(result.figures["cpu_per_peer"]) * load.peers)
 
     return {"events_per_cpu_s": events_per_cpu_s}
