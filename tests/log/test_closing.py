@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from epicast.log import History
 from epicast.log.closing import NAME
@@ -53,6 +54,21 @@ def test_a_history_that_was_not_closed_is_not_complete() -> None:
     history = History(disk, 7, config=SMALL)
     assert history.end == 6
     assert not history.recovery.is_complete
+
+
+@pytest.mark.parametrize("sync", ["disk", "interval"])
+def test_a_history_whose_first_segment_is_damaged_may_have_lost_events(sync: str) -> None:
+    """Nothing of it is left, but it is not new."""
+    disk = SimulatedDisk(Random(1))
+    config = replace(SMALL, sync=sync)
+    history = History(disk, 7, config=config)
+    fill(history, 30)
+    history.sync()
+    disk.crash()
+    disk.flip_bit(next(name for name in sorted(disk.names()) if name.endswith(SUFFIX)), 5)
+    history = History(disk, 7, config=config)
+    assert history.end == 0
+    assert may_have_lost(history.recovery, config)
 
 
 def test_a_damaged_note_says_nothing() -> None:

@@ -98,6 +98,7 @@ class Recovery:
             if name.endswith(".tmp"):
                 self._remove(name)
         waiting = sorted(name for name in names if name.endswith(SUFFIX))
+        self._found = len(waiting)
         while waiting and self._truncation is None:
             name = waiting.pop(0)
             problem = self._read(name, take)
@@ -107,7 +108,6 @@ class Recovery:
             leave_mark(self._files.directory)
         take_note(self._files.directory)
         self._files.directory.sync()
-        self._found = len(self.segments)
 
     def report(self, epoch: int, start: int, end: int) -> RecoveryReport:
         return RecoveryReport(

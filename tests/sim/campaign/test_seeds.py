@@ -28,7 +28,9 @@ def test_seeds_that_once_failed(seed):
     assert not run_seed(seed, "streams").failure
 
 
-@pytest.mark.parametrize("seed", [10, 22, 267, 557, 595, 597, 1013, 1653, 2977, 5045, 5363])
+@pytest.mark.parametrize(
+    "seed", [10, 22, 267, 557, 595, 597, 1013, 1653, 2977, 5045, 5363, 933, 1181]
+)
 def test_chains_that_once_failed(seed):
     assert not run_seed(seed, "chains").failure
 

@@ -186,6 +186,9 @@ class ChainedTruth(StreamTruth):
         if number not in self._begun:
             raise Broken(f"{who}: {self.name} in epoch {number}, which there is not")
         if not self.epoch or number < self.epoch:
+            if not self.epoch and not self.durable:
+                # Subscriptions may know an earlier epoch in which nothing was ever shown.
+                self.losses += number > min(self._begun) and number not in self._announced
             epoch = self.epochs[number] = EpochTruth(self.name, number, self._policy)
             epoch.reveal = self._reveal
             self.epoch = max(self.epoch, number)
