@@ -134,8 +134,12 @@ class TenantProxy(Proxy):
     def on_deadline(self, now: int, name: str, fx: Effects) -> None:
         super().on_deadline(now, name, fx)
         if name == "advertise":
-            for state in self._states.values():
+            stuck = [state for state in self._states.values() if state.is_stuck]
+            for state in stuck:
                 state.begin_again(fx)
+            if stuck:
+                # A commit that fails saves nothing: the tenures may have been in it.
+                self._ledger.save(fx)
         if name == "advertise" and 0 < self._asks_until <= now:
             self._stop_asking(fx)
         if name == "advertise" and self._ledger.tenures:
