@@ -155,8 +155,8 @@ CONFIGS = {
 
 
 class Topics(Peers):
-    """For each mode a topic without rights and one with rights. A reader of the latter passes
-    on its events and is believed, so only a stranger must have no effect on it."""
+    """Nodes with two topics of each mode, one with rights and one without. Readers of a topic pass
+    on its events and are believed, so only strangers must have no effect on a topic with rights."""
 
     senders = ("stranger", "client", "member")
     weight = 2

@@ -16,9 +16,9 @@ Status = Callable[[], bytes]
 """What to tell those who ask how things are."""
 
 Witness = Callable[[int, int, Sequence[EventBatch], bool], None]
-"""Called by a replica for a stream of its region, before anybody is shown more of it: with the
-stream, the number up to which it may be shown from now on, the newly shown batches as far as they
-are at hand, and whether this replica is the tail, which decides it."""
+"""A callback of a replica, called before it shows more of a stream of its region. Its arguments are
+the stream, the number up to which the stream may now be shown, the newly shown batches as far as
+they are at hand, and whether this replica is the tail, which decides how far that is."""
 
 
 def nobody(stream: int, end: int, shown: Sequence[EventBatch], is_tail: bool) -> None:
